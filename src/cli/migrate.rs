@@ -1,0 +1,20 @@
+//! `namegate migrate`: makes the sample table, its change feed and its trigger.
+
+use crate::cli::{Exit, Failure, open};
+use crate::config::{MigrateArgs, TableArgs};
+use crate::store::postgres::Deadlines;
+
+pub(super) async fn run(args: MigrateArgs) -> Result<Exit, Failure> {
+    let store = open::store(
+        open::database(&args.database)?,
+        &TableArgs::sample(),
+        Deadlines::default(),
+        1,
+    )?;
+    let migrated = store.migrate().await;
+    let place = store.describe();
+    store.close().await;
+    migrated.map_err(|error| Failure::store(error, format!("could not migrate {place}")))?;
+    println!("{place}: the users table and its change feed are in place");
+    Ok(Exit::Done)
+}

@@ -1,0 +1,335 @@
+//! `namegate serve`: builds the handles, runs the service, takes it apart in order.
+//!
+//! ```text
+//!   start    probe the database -> bind both listeners -> print where -> population, public, admin
+//!   SIGTERM  readyz says no -> wait the drain delay -> stop accepting, finish what is asked (bounded)
+//!            -> stop the population -> close the connections -> print the tally -> exit 0
+//! ```
+//! A second signal ends the process at once.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use tokio::net::TcpListener;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::{Exit, Failure, open};
+use crate::config::{OnOff, ServeArgs, ServiceArgs};
+use crate::gate::{FilterSwitch, Gate, LookupLimits, Recall, Store, StoreError, TakenCache};
+use crate::http::{App, admin_router, public_router};
+use crate::names::Policy;
+use crate::population::{Population, PopulationSettings, Status};
+use crate::store::postgres::Deadlines;
+use crate::telemetry::{Metrics, Tally};
+
+/// How long the database may take to show itself at start; after that the service starts without.
+const FIRST_LOOK: Duration = Duration::from_secs(3);
+/// How long requests under way may take once nothing new is accepted.
+const FINISH_WITHIN: Duration = Duration::from_secs(10);
+/// Names that the cache of names found taken can hold: about 20 MB when full.
+const TAKEN_CAPACITY: u64 = 100_000;
+
+pub(super) async fn run(args: ServeArgs) -> Result<Exit, Failure> {
+    crate::telemetry::start(args.service.log_format);
+    refuse_an_open_admin_listener(&args.service)?;
+    let policy = open::policy(&args.policy)?;
+    let chosen = open::database(&args.database)?;
+    let migrate = args.migrate || chosen.is_embedded_default;
+    let limits = limits(&args.service);
+    let store = open::store(
+        chosen,
+        &args.table,
+        deadlines(&args.service),
+        connections(limits),
+    )?;
+    if migrate {
+        let place = store.describe();
+        store
+            .migrate()
+            .await
+            .map_err(|error| Failure::store(error, format!("could not migrate {place}")))?;
+    }
+    look_at(&*store).await?;
+    let listeners = Listeners::bind(args.service.listen, args.service.admin_listen).await?;
+    let service = Service::new(store, policy, &args.service, args.signup);
+    service.run(listeners).await
+}
+
+/// Statements to confirm names at one time: the lanes, and some for questions that go alone when the filter is off.
+fn connections(limits: LookupLimits) -> u32 {
+    u32::try_from(limits.lanes)
+        .unwrap_or(u32::MAX)
+        .saturating_add(2)
+}
+
+fn limits(args: &ServiceArgs) -> LookupLimits {
+    LookupLimits {
+        deadline: args.lookup_deadline,
+        ..LookupLimits::default()
+    }
+}
+
+fn deadlines(args: &ServiceArgs) -> Deadlines {
+    Deadlines {
+        lookup: args.lookup_deadline,
+        ..Deadlines::default()
+    }
+}
+
+pub(super) fn refuse_an_open_admin_listener(args: &ServiceArgs) -> Result<(), Failure> {
+    if args.admin_listen.ip().is_loopback() {
+        return Ok(());
+    }
+    let error = anyhow!(
+        "--admin-listen {}: the admin listener asks nobody who they are, so it is for loopback addresses only",
+        args.admin_listen
+    );
+    Err(Failure::new(Exit::Usage, error))
+}
+
+/// A database that answers and does not fit is refused now; one that does not answer is waited for while serving.
+async fn look_at(store: &dyn Store) -> Result<(), Failure> {
+    let place = store.describe();
+    let looked = timeout(FIRST_LOOK, store.probe())
+        .await
+        .unwrap_or(Err(StoreError::Overdue(FIRST_LOOK)));
+    match looked {
+        Ok(()) => Ok(()),
+        Err(error @ (StoreError::Unreachable(_) | StoreError::Overdue(_))) => {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            tracing::warn!(error = %error, cause, "{place} does not answer; until it does, questions are answered 503");
+            Ok(())
+        }
+        Err(error) => Err(Failure::store(
+            error,
+            format!("could not serve from {place}"),
+        )),
+    }
+}
+
+/// Both listeners, bound.
+pub(super) struct Listeners {
+    public: TcpListener,
+    admin: TcpListener,
+}
+
+impl Listeners {
+    pub(super) async fn bind(public: SocketAddr, admin: SocketAddr) -> Result<Self, Failure> {
+        Ok(Self {
+            public: bind(public, "--listen").await?,
+            admin: bind(admin, "--admin-listen").await?,
+        })
+    }
+
+    pub(super) fn public_address(&self) -> std::io::Result<SocketAddr> {
+        self.public.local_addr()
+    }
+}
+
+async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("could not listen on {address}; choose another with {flag}"))
+        .map_err(|error| Failure::new(Exit::Address, error))
+}
+
+/// Everything that runs while the service does.
+pub(super) struct Service {
+    app: App,
+    store: Arc<dyn Store>,
+    population: Option<Population>,
+    drain_delay: Duration,
+    stop: CancellationToken,
+}
+
+impl Service {
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        policy: Policy,
+        args: &ServiceArgs,
+        signup: bool,
+    ) -> Self {
+        let metrics = Arc::new(Metrics::new());
+        let status = Arc::new(Status::default());
+        let taken = TakenCache::new(TAKEN_CAPACITY, args.cache_ttl);
+        let recall = Arc::new(Recall::new(args.max_staleness, taken));
+        let switch = if args.filter == OnOff::On {
+            FilterSwitch::On
+        } else {
+            FilterSwitch::Off
+        };
+        let population = (switch == FilterSwitch::On).then(|| {
+            let settings = PopulationSettings {
+                poll_interval: args.poll_interval,
+                target_fpr: args.fpr,
+                least_capacity: args.capacity,
+                ceiling_bytes: args.filter_memory,
+            };
+            let (store, recall) = (Arc::clone(&store), Arc::clone(&recall));
+            Population::new(
+                store,
+                recall,
+                Arc::clone(&metrics),
+                Arc::clone(&status),
+                settings,
+            )
+        });
+        let gate = Gate::new(
+            policy,
+            Arc::clone(&store),
+            recall,
+            Arc::clone(&metrics),
+            switch,
+            limits(args),
+        );
+        print_configuration(args, &*store, signup);
+        let app = App::new(Arc::new(gate), Arc::clone(&store), status, metrics, signup);
+        Self {
+            app,
+            store,
+            population,
+            drain_delay: args.drain_delay,
+            stop: CancellationToken::new(),
+        }
+    }
+
+    pub(super) fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.app.metrics)
+    }
+
+    /// Runs until a signal, or until the database turns out not to fit.
+    pub(super) async fn run(self, listeners: Listeners) -> Result<Exit, Failure> {
+        for (what, listener) in [
+            ("listening", &listeners.public),
+            ("admin", &listeners.admin),
+        ] {
+            let address = listener
+                .local_addr()
+                .map_err(|error| Failure::new(Exit::Address, error))?;
+            println!("{what} on http://{address}");
+        }
+        let accepting = self.stop.child_token();
+        let public = spawn_server(
+            listeners.public,
+            public_router(self.app.clone()),
+            accepting.clone(),
+        );
+        let admin = spawn_server(
+            listeners.admin,
+            admin_router(self.app.clone()),
+            accepting.clone(),
+        );
+        let mut population = tokio::spawn({
+            let (population, stop) = (self.population.clone(), self.stop.clone());
+            async move {
+                if let Some(population) = population {
+                    return population.run(stop).await;
+                }
+                stop.cancelled().await;
+                Ok(())
+            }
+        });
+
+        let mut ended = None;
+        tokio::select! {
+            () = signalled() => tracing::info!("asked to stop: draining"),
+            population = &mut population => ended = Some(population),
+        }
+        tokio::spawn(async {
+            signalled().await;
+            eprintln!("namegate: asked twice, stopping at once");
+            std::process::exit(i32::from(Exit::Fault as u8));
+        });
+        self.app.start_draining();
+        if ended.is_none() {
+            sleep(self.drain_delay).await;
+        }
+        accepting.cancel();
+        if timeout(FINISH_WITHIN, async { tokio::join!(public, admin) })
+            .await
+            .is_err()
+        {
+            tracing::warn!("some requests did not finish in time and were cut off");
+        }
+        self.stop.cancel();
+        let ended = match ended {
+            Some(ended) => ended,
+            None => population.await,
+        };
+        self.store.close().await;
+        println!("{}", Tally::of(&self.app.metrics));
+        match ended {
+            Ok(Ok(())) => Ok(Exit::Done),
+            Ok(Err(error)) => {
+                let place = self.store.describe();
+                Err(Failure::store(
+                    error,
+                    format!("could not serve from {place}"),
+                ))
+            }
+            Err(panic) => Err(Failure::new(
+                Exit::Fault,
+                anyhow::Error::from(panic).context("the population ended abnormally"),
+            )),
+        }
+    }
+}
+
+fn spawn_server(
+    listener: TcpListener,
+    router: axum::Router,
+    stop: CancellationToken,
+) -> tokio::task::JoinHandle<()> {
+    tokio::spawn(async move {
+        if let Err(error) = crate::http::serve(listener, router, stop).await {
+            tracing::error!(error = %error, "a listener failed");
+        }
+    })
+}
+
+/// The effective configuration, in one line, without secrets.
+fn print_configuration(args: &ServiceArgs, store: &dyn Store, signup: bool) {
+    tracing::info!(
+        store = %store.describe(),
+        filter = ?args.filter,
+        fpr = args.fpr,
+        capacity = args.capacity,
+        filter_memory = args.filter_memory,
+        max_staleness = %humantime::format_duration(args.max_staleness),
+        poll_interval = %humantime::format_duration(args.poll_interval),
+        lookup_deadline = %humantime::format_duration(args.lookup_deadline),
+        cache_ttl = %humantime::format_duration(args.cache_ttl),
+        drain_delay = %humantime::format_duration(args.drain_delay),
+        signup,
+        "configuration"
+    );
+    if args.max_staleness < args.poll_interval * 3 {
+        tracing::warn!(
+            "--max-staleness is less than three poll intervals: one slow poll sends every question to the database"
+        );
+    }
+}
+
+/// Waits for SIGTERM or SIGINT.
+async fn signalled() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        // Without a handler the default action ends the process, which is what a signal asks for.
+        let (Ok(mut term), Ok(mut int)) = (
+            signal(SignalKind::terminate()),
+            signal(SignalKind::interrupt()),
+        ) else {
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        }
+    }
+    #[cfg(not(unix))]
+    drop(tokio::signal::ctrl_c().await);
+}

@@ -1,0 +1,59 @@
+//! One filter with its secret and its lease: what the gate asks, and what the population keeps in step.
+
+use std::time::Duration;
+
+use crate::filter::{BlockedBloom, Hint};
+use crate::gate::freshness::{Lease, Moment};
+use crate::names::FilterKey;
+
+/// A complete filter, published to readers by one pointer together with its lease.
+#[derive(Debug)]
+pub struct Generation {
+    number: u64,
+    filter: BlockedBloom,
+    lease: Lease,
+}
+
+impl Generation {
+    /// `number`: counts from 1 in each process. `filter`: holds every name visible at `fresh_at`.
+    #[must_use]
+    pub const fn new(number: u64, filter: BlockedBloom, fresh_at: Moment) -> Self {
+        Self {
+            number,
+            filter,
+            lease: Lease::beginning(fresh_at),
+        }
+    }
+
+    /// Which filter of this process this is, counted from 1.
+    #[must_use]
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The filter itself, for its self-knowledge.
+    #[must_use]
+    pub const fn filter(&self) -> &BlockedBloom {
+        &self.filter
+    }
+
+    /// The lease that the population renews.
+    #[must_use]
+    pub const fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// A row holds, or is about to hold, this name.
+    pub fn insert(&self, key: &FilterKey) {
+        self.filter.insert(key.as_ref());
+    }
+
+    /// What the filter says, or `None` when it is older than `max_staleness` and must not be asked.
+    #[must_use]
+    pub fn probe(&self, key: &FilterKey, max_staleness: Duration) -> Option<Hint> {
+        // The order is the promise: lease, bits, clock. See `freshness`.
+        let renewed_at = self.lease.renewed_at();
+        let hint = self.filter.probe(key.as_ref());
+        (Moment::now().since(renewed_at) <= max_staleness).then_some(hint)
+    }
+}

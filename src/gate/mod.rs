@@ -1,0 +1,245 @@
+//! The decision: is this name free? Rules first, then memory, then the database, never a guess.
+//!
+//! ```text
+//!            policy              recall                    lookups
+//!  name ──▶ allowed? ──▶ filter fresh and absent? ──▶ one statement for many names
+//!              │no            │yes     │known taken        │row  │no row │no answer
+//!              ▼              ▼        ▼                   ▼     ▼       ▼
+//!        invalid/reserved   free     taken              taken  free   unverified
+//! ```
+//!
+//! The table itself is in [`decision`]. The gate knows a [`Store`], not a database, and nothing of HTTP.
+
+mod answer;
+pub mod decision;
+pub mod freshness;
+mod generation;
+mod lookups;
+mod recall;
+pub mod store;
+mod taken;
+
+use std::sync::Arc;
+
+pub use answer::{Answer, Detail, Outcome, Reason, Source};
+pub use generation::Generation;
+pub use lookups::{Found, LookupLimits, Lookups};
+pub use recall::{Apply, Recall};
+pub use store::{Claim, Distrust, Feed, Poll, Sink, Store, StoreError};
+pub use taken::TakenCache;
+
+use crate::gate::decision::{Memory, Row, Verdict, decide};
+use crate::names::{Canonical, FilterKey, Judgement, NameError, Policy};
+use crate::telemetry::Metrics;
+
+/// Whether the filter is asked at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FilterSwitch {
+    /// Filter, then cache, then gathered lookups.
+    On,
+    /// Every question is one statement: no filter, no cache, no gathering. The escape hatch, and the baseline.
+    Off,
+}
+
+/// Answers questions about names. One per process, shared by all listeners.
+pub struct Gate {
+    policy: Policy,
+    recall: Arc<Recall>,
+    lookups: Lookups,
+    store: Arc<dyn Store>,
+    metrics: Arc<Metrics>,
+    switch: FilterSwitch,
+}
+
+/// How a sign-up ended.
+#[derive(Debug)]
+pub enum SignUp {
+    /// The row is committed.
+    Created(Canonical),
+    /// The unique index refused the name.
+    Taken(Canonical),
+    /// The rules refuse the name; the answer says why.
+    Refused(Answer),
+    /// The database could not be asked, or did not say how it ended.
+    Unverified,
+}
+
+impl Gate {
+    /// A gate in front of `store`. `recall` is what the population keeps in step.
+    #[must_use]
+    pub fn new(
+        policy: Policy,
+        store: Arc<dyn Store>,
+        recall: Arc<Recall>,
+        metrics: Arc<Metrics>,
+        switch: FilterSwitch,
+        limits: LookupLimits,
+    ) -> Self {
+        let lookups = Lookups::new(
+            Arc::clone(&store),
+            Arc::clone(&recall),
+            Arc::clone(&metrics),
+            limits,
+        );
+        Self {
+            policy,
+            recall,
+            lookups,
+            store,
+            metrics,
+            switch,
+        }
+    }
+
+    /// Is this name free? `raw`: the text as asked.
+    pub async fn ask(&self, raw: &str) -> Answer {
+        let answer = self.find_answer(raw).await;
+        self.metrics.count(answer.outcome);
+        answer
+    }
+
+    /// Inserts a user, judged by the same rules as [`ask`](Self::ask). The unique index has the last word.
+    pub async fn sign_up(&self, raw: &str) -> SignUp {
+        let canonical = match self.policy.judge(raw) {
+            Judgement::Allowed(canonical) => canonical,
+            refused => return SignUp::Refused(refusal(raw, refused)),
+        };
+        let key = FilterKey::of(canonical.as_str());
+        let claim = self
+            .store
+            .claim(raw.trim(), &canonical, &|| self.recall.note(&key))
+            .await;
+        match claim {
+            Ok(Claim::Claimed) => {
+                self.metrics.signups.inc();
+                SignUp::Created(canonical)
+            }
+            Ok(Claim::Taken) => SignUp::Taken(canonical),
+            Ok(Claim::NotStorable) => SignUp::Refused(Answer {
+                username: raw.to_owned(),
+                canonical: Some(canonical),
+                outcome: Outcome::Invalid,
+                detail: Some(Detail::new(
+                    "not_storable",
+                    "The database cannot store this name.",
+                )),
+            }),
+            Err(error) => {
+                tracing::warn!(error = %error, "a sign-up could not be carried out");
+                SignUp::Unverified
+            }
+        }
+    }
+
+    /// What the gate remembers, for status and metrics.
+    #[must_use]
+    pub fn recall(&self) -> &Recall {
+        &self.recall
+    }
+
+    /// The rules.
+    #[must_use]
+    pub const fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Whether the filter is asked at all.
+    #[must_use]
+    pub const fn switch(&self) -> FilterSwitch {
+        self.switch
+    }
+
+    async fn find_answer(&self, raw: &str) -> Answer {
+        let canonical = match self.policy.judge(raw) {
+            Judgement::Allowed(canonical) => canonical,
+            refused => return refusal(raw, refused),
+        };
+        let outcome = match self.switch {
+            FilterSwitch::On => self.with_filter(&canonical).await,
+            FilterSwitch::Off => self.without_filter(&canonical).await,
+        };
+        let detail = (outcome == Outcome::Unverified).then(|| {
+            Detail::new(
+                "database_unreachable",
+                "It could not be found out whether this name is free. Try again in a moment.",
+            )
+        });
+        Answer {
+            username: raw.to_owned(),
+            canonical: Some(canonical),
+            outcome,
+            detail,
+        }
+    }
+
+    async fn with_filter(&self, canonical: &Canonical) -> Outcome {
+        let key = FilterKey::of(canonical.as_str());
+        let memory = self.recall.of(&key, canonical);
+        let found = match memory {
+            Memory::Absent | Memory::KnownTaken => None,
+            Memory::Maybe | Memory::Untrusted => {
+                Some(self.lookups.find(key, canonical.clone()).await)
+            }
+        };
+        if memory == Memory::Maybe && found == Some(Found::InDatabase(false)) {
+            self.metrics.false_positives.inc();
+        }
+        outcome(memory, found)
+    }
+
+    async fn without_filter(&self, canonical: &Canonical) -> Outcome {
+        outcome(
+            Memory::Untrusted,
+            Some(self.lookups.find_alone(canonical.clone()).await),
+        )
+    }
+}
+
+/// Names the verdict together with who knew it.
+fn outcome(memory: Memory, found: Option<Found>) -> Outcome {
+    let row = found.map(|found| match found {
+        Found::InDatabase(true) | Found::TakenInCache => Row::Held,
+        Found::InDatabase(false) => Row::NotHeld,
+        Found::Nothing => Row::Unknown,
+    });
+    match (decide(memory, row), found) {
+        (Verdict::Free, None) => Outcome::FreeInFilter,
+        (Verdict::Free, Some(_)) => Outcome::FreeInDatabase,
+        (Verdict::Taken, None | Some(Found::TakenInCache)) => Outcome::TakenInCache,
+        (Verdict::Taken, Some(_)) => Outcome::TakenInDatabase,
+        (Verdict::Unverified, _) => Outcome::Unverified,
+    }
+}
+
+/// The answer to a name that the rules settle.
+fn refusal(raw: &str, judgement: Judgement) -> Answer {
+    let username = raw.to_owned();
+    match judgement {
+        Judgement::Invalid(error) => Answer {
+            username,
+            canonical: None,
+            outcome: Outcome::Invalid,
+            detail: Some(error.into()),
+        },
+        Judgement::Reserved { canonical, reason } => Answer {
+            username,
+            canonical: Some(canonical),
+            outcome: Outcome::Reserved,
+            detail: Some(Detail::new(reason.code(), "This name is kept back.")),
+        },
+        Judgement::Allowed(_) => unreachable!("an allowed name is not refused"),
+    }
+}
+
+impl From<NameError> for Detail {
+    fn from(error: NameError) -> Self {
+        let mut detail = Self::new(error.code(), error.to_string());
+        match error {
+            NameError::TooShort { min } => detail.min = Some(min),
+            NameError::TooLong { max } => detail.max = Some(max),
+            NameError::Charset { allowed } => detail.allowed = Some(allowed),
+            _ => {}
+        }
+        detail
+    }
+}

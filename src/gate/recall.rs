@@ -1,0 +1,132 @@
+//! What the gate can know without the database: the live generation and the names lately found taken.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+
+use crate::filter::Hint;
+use crate::gate::decision::Memory;
+use crate::gate::generation::Generation;
+use crate::gate::store::Sink;
+use crate::gate::taken::TakenCache;
+use crate::names::{Canonical, FilterKey};
+
+/// Shared by the questions (readers), the sign-up and the population (writers).
+#[derive(Debug)]
+pub struct Recall {
+    live: ArcSwapOption<Generation>,
+    taken: TakenCache,
+    max_staleness: Duration,
+}
+
+impl Recall {
+    /// Knows nothing yet. `max_staleness`: how old a lease may be for its filter to be believed.
+    #[must_use]
+    pub fn new(max_staleness: Duration, taken: TakenCache) -> Self {
+        Self {
+            live: ArcSwapOption::empty(),
+            taken,
+            max_staleness,
+        }
+    }
+
+    /// What memory alone can promise about a name.
+    #[must_use]
+    pub fn of(&self, key: &FilterKey, name: &Canonical) -> Memory {
+        let live = self.live.load();
+        match live
+            .as_ref()
+            .and_then(|generation| generation.probe(key, self.max_staleness))
+        {
+            None => Memory::Untrusted,
+            Some(Hint::Absent) => Memory::Absent,
+            Some(Hint::Maybe) if self.taken.holds(key, name) => Memory::KnownTaken,
+            Some(Hint::Maybe) => Memory::Maybe,
+        }
+    }
+
+    /// A row is about to hold this name: no filter may say *absent* from now on.
+    pub fn note(&self, key: &FilterKey) {
+        if let Some(generation) = self.live.load().as_ref() {
+            generation.insert(key);
+        }
+    }
+
+    /// Makes a complete, fresh generation the one that is asked. Release/Acquire is the pointer swap's own.
+    pub fn publish(&self, generation: Arc<Generation>) {
+        self.live.store(Some(generation));
+    }
+
+    /// Stops asking the filter. Every question goes to the database until the next [`publish`](Self::publish).
+    pub fn distrust(&self) {
+        self.live.store(None);
+    }
+
+    /// The generation that is asked now.
+    #[must_use]
+    pub fn live(&self) -> Option<Arc<Generation>> {
+        self.live.load_full()
+    }
+
+    /// Whether the filter would be believed now.
+    #[must_use]
+    pub fn is_trusted(&self) -> bool {
+        self.live
+            .load()
+            .as_ref()
+            .is_some_and(|generation| generation.lease().age() <= self.max_staleness)
+    }
+
+    /// How old a lease may be.
+    #[must_use]
+    pub const fn max_staleness(&self) -> Duration {
+        self.max_staleness
+    }
+
+    /// The names lately found taken.
+    #[must_use]
+    pub const fn taken(&self) -> &TakenCache {
+        &self.taken
+    }
+}
+
+/// Applies what a feed reports to a live generation and to the cache.
+pub struct Apply<'a> {
+    recall: &'a Recall,
+    generation: &'a Generation,
+    truncated: bool,
+}
+
+impl<'a> Apply<'a> {
+    /// Changes go into `generation` and out of `recall`'s cache.
+    #[must_use]
+    pub const fn to(recall: &'a Recall, generation: &'a Generation) -> Self {
+        Self {
+            recall,
+            generation,
+            truncated: false,
+        }
+    }
+
+    /// Whether the feed reported that every row is gone.
+    #[must_use]
+    pub const fn saw_truncation(&self) -> bool {
+        self.truncated
+    }
+}
+
+impl Sink for Apply<'_> {
+    fn held(&mut self, raw: &[u8]) {
+        self.generation.insert(&FilterKey::of_bytes(raw));
+    }
+
+    fn released(&mut self, raw: &[u8]) {
+        self.recall.taken.forget(&FilterKey::of_bytes(raw));
+    }
+
+    fn truncated(&mut self) {
+        self.truncated = true;
+        self.recall.taken.forget_all();
+    }
+}

@@ -1,0 +1,180 @@
+//! The trait that stands between the gate and a database: what any store of names must be able to do.
+//!
+//! The gate and the population know only this file. The two implementations are in [`crate::store`]; one conformance
+//! suite runs on both. Nothing here knows HTTP, and no error shows a name or a password.
+
+use async_trait::async_trait;
+
+use crate::gate::freshness::Moment;
+use crate::names::Canonical;
+
+/// Where the users table lives.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Which of `names` a committed row holds, in the order asked, by the column's own equality and in one statement.
+    ///
+    /// # Errors
+    /// Any [`StoreError`]: the caller then knows nothing, and must say so.
+    async fn held(&self, names: &[Canonical]) -> Result<Vec<bool>, StoreError>;
+
+    /// Inserts a new user. `before_commit` runs between the insert and its commit, so that a name is in the filter
+    /// before anybody can see its row: a rolled-back insert then costs a false positive, never a false negative.
+    ///
+    /// # Errors
+    /// Any [`StoreError`]; it is then unknown whether the row was committed.
+    async fn claim(
+        &self,
+        username: &str,
+        canonical: &Canonical,
+        before_commit: &(dyn Fn() + Send + Sync),
+    ) -> Result<Claim, StoreError>;
+
+    /// Inserts many users in one transaction, leaving out those whose name is held. Returns how many were new.
+    ///
+    /// # Errors
+    /// Any [`StoreError`]: then none of them was inserted.
+    async fn import(&self, rows: &[(String, String)]) -> Result<u64, StoreError>;
+
+    /// Makes the sample table, the outbox and its trigger where they are missing.
+    ///
+    /// # Errors
+    /// Any [`StoreError`]; objects of the same name that are not ours are left alone and reported.
+    async fn migrate(&self) -> Result<(), StoreError>;
+
+    /// Checks that the database can be served from: version, role, table, unique index, feed objects.
+    ///
+    /// # Errors
+    /// [`StoreError::Unfit`] says what does not fit and what to do.
+    async fn probe(&self) -> Result<(), StoreError>;
+
+    /// Begins a feed of its own: own connections, own place in the outbox.
+    ///
+    /// # Errors
+    /// Any [`StoreError`].
+    async fn open_feed(&self) -> Result<Box<dyn Feed>, StoreError>;
+
+    /// The store in a few words for people, without secrets: `PostgreSQL at db.example:5432/app`.
+    fn describe(&self) -> String;
+
+    /// Closes every connection.
+    async fn close(&self);
+}
+
+/// One filter's way through the table and its changes: [`begin`](Self::begin), [`scan`](Self::scan), then
+/// [`poll`](Self::poll) for ever. What a position is, and how it is kept safe across crashes, is the store's business.
+#[async_trait]
+pub trait Feed: Send {
+    /// Takes the place in the outbox from which on nothing will be missed, and counts the rows.
+    ///
+    /// # Errors
+    /// Any [`StoreError`].
+    async fn begin(&mut self) -> Result<u64, StoreError>;
+
+    /// Reads every name in the table, as of [`begin`](Self::begin). Returns the number of rows.
+    ///
+    /// # Errors
+    /// Any [`StoreError`]: what was read is then incomplete and must be thrown away.
+    async fn scan(&mut self, into: &mut dyn Sink) -> Result<u64, StoreError>;
+
+    /// Reads what changed since the position. Only after `Ok` may the lease be renewed to [`Poll::asked_at`].
+    ///
+    /// # Errors
+    /// [`StoreError::Distrusted`]: names may have passed by the feed, build a new filter. Anything else: nothing is
+    /// lost, poll again.
+    async fn poll(&mut self, into: &mut dyn Sink) -> Result<Poll, StoreError>;
+
+    /// Gives up the place in the outbox.
+    async fn close(&mut self);
+}
+
+/// What one poll brought.
+#[derive(Debug, Clone, Copy)]
+pub struct Poll {
+    /// Read just before the question was sent: the filter now holds everything committed before this.
+    pub asked_at: Moment,
+    /// Changes read, including those read again.
+    pub rows: u64,
+}
+
+/// Receives names as the database holds them. Keying them is the receiver's business.
+pub trait Sink: Send {
+    /// A row holds this name. `raw`: the text's bytes as stored.
+    fn held(&mut self, raw: &[u8]);
+    /// A row no longer holds this name.
+    fn released(&mut self, raw: &[u8]);
+    /// Every row is gone.
+    fn truncated(&mut self);
+}
+
+/// How an insert ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claim {
+    /// The row is committed.
+    Claimed,
+    /// The unique index refused it.
+    Taken,
+    /// The database cannot hold this text at all (too long, not encodable).
+    NotStorable,
+}
+
+/// Why a store gave no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// No connection, or it broke.
+    #[error("the database is unreachable")]
+    Unreachable(#[source] sqlx::Error),
+    /// It did not answer in time; the connection was closed.
+    #[error("the database did not answer within {0:?}")]
+    Overdue(std::time::Duration),
+    /// It let nobody in: password, role, unknown database.
+    #[error("the database refused the connection")]
+    Refused(#[source] sqlx::Error),
+    /// It is reached, but cannot be served from. The text says what to do.
+    #[error("{0}")]
+    Unfit(String),
+    /// Names may have passed by the feed.
+    #[error("the filter can no longer be trusted: {0}")]
+    Distrusted(Distrust),
+    /// It answered a statement with an error.
+    #[error("the database answered with an error")]
+    Failed(#[source] sqlx::Error),
+    /// The stream of a scan or a poll was not what the protocol promises.
+    #[error("the database sent something unexpected: {0}")]
+    Garbled(&'static str),
+}
+
+/// Why a feed's past can no longer be vouched for. Each is answered by a new scan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum Distrust {
+    /// The table, its triggers, its unique index or the outbox changed.
+    #[error("the watched table, its triggers or the outbox were changed")]
+    Fingerprint,
+    /// This is another database than the one the filter was filled from.
+    #[error("this is another database than the one the filter was filled from")]
+    Identity,
+    /// The outbox was emptied past the position.
+    #[error("the outbox was pruned past the filter's position")]
+    Pruned,
+    /// The place in the outbox is gone, or its certificate is not one of ours.
+    #[error("the filter's place in the outbox is not the one it wrote")]
+    Certificate,
+    /// Every row was removed at once.
+    #[error("the table was truncated")]
+    Truncated,
+}
+
+impl Distrust {
+    /// A short stable word, for metric labels.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Fingerprint => "fingerprint",
+            Self::Identity => "identity",
+            Self::Pruned => "pruned",
+            Self::Certificate => "certificate",
+            Self::Truncated => "truncated",
+        }
+    }
+}

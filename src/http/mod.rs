@@ -1,0 +1,151 @@
+//! The gate on the wire: two listeners, one answer shape, and no status code that alone means *free*.
+//!
+//! | listener | route | |
+//! | --- | --- | --- |
+//! | public | `GET`, `HEAD /username/available?username=NAME` | the question |
+//! | public | `POST /users` | the sample sign-up, when it is switched on |
+//! | public | `GET /username/policy` | the rules, for forms |
+//! | public | `GET /`, `/assets/...` | the sign-up page |
+//! | public | `GET /livez`, `/readyz` | for supervisors |
+//! | admin | `GET /metrics` | for Prometheus |
+//!
+//! Every error, the framework's own included, is `application/problem+json` with `available: null` in it: see
+//! [`Problem`].
+
+mod admin;
+mod available;
+mod headers;
+mod health;
+mod page;
+mod problem;
+mod sign_up;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing::{MethodRouter, get, post};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use crate::gate::{Gate, Store};
+use crate::population::Status;
+use crate::telemetry::Metrics;
+
+pub use problem::Problem;
+
+/// The handles that requests are answered with. Cheap to clone.
+#[derive(Clone)]
+pub struct App {
+    /// Answers questions.
+    pub gate: Arc<Gate>,
+    /// Asked by `/readyz`, whether it answers at all.
+    pub store: Arc<dyn Store>,
+    /// What the population is doing.
+    pub status: Arc<Status>,
+    /// Every counter.
+    pub metrics: Arc<Metrics>,
+    has_sign_up: bool,
+    is_draining: Arc<AtomicBool>,
+}
+
+impl App {
+    /// `has_sign_up`: whether `POST /users` is there.
+    #[must_use]
+    pub fn new(
+        gate: Arc<Gate>,
+        store: Arc<dyn Store>,
+        status: Arc<Status>,
+        metrics: Arc<Metrics>,
+        has_sign_up: bool,
+    ) -> Self {
+        Self {
+            gate,
+            store,
+            status,
+            metrics,
+            has_sign_up,
+            is_draining: Arc::default(),
+        }
+    }
+
+    /// From now on `/readyz` says no; everything else goes on.
+    pub fn start_draining(&self) {
+        // Relaxed: a flag of its own, nothing else is published by it.
+        self.is_draining.store(true, Ordering::Relaxed);
+    }
+
+    fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Relaxed)
+    }
+}
+
+/// What the public listener serves.
+pub fn public_router(app: App) -> Router {
+    let mut router = Router::new()
+        .route(
+            "/username/available",
+            only(
+                get(available::ask).options(available::options),
+                "GET, HEAD, OPTIONS",
+            ),
+        )
+        .route(
+            "/username/policy",
+            only(get(available::policy), "GET, HEAD"),
+        )
+        .route("/livez", only(get(health::livez), "GET, HEAD"))
+        .route("/readyz", only(get(health::readyz), "GET, HEAD"))
+        .route("/", only(get(page::index), "GET, HEAD"))
+        .route("/assets/{file}", only(get(page::asset), "GET, HEAD"));
+    if app.has_sign_up {
+        router = router.route("/users", only(post(sign_up::sign_up), "POST"));
+    }
+    finish(router, app)
+}
+
+/// What the admin listener serves.
+pub fn admin_router(app: App) -> Router {
+    let router = Router::new()
+        .route("/metrics", only(get(admin::metrics), "GET, HEAD"))
+        .route("/livez", only(get(health::livez), "GET, HEAD"))
+        .route("/readyz", only(get(health::readyz), "GET, HEAD"));
+    finish(router, app)
+}
+
+/// Serves until `stop`, then finishes what is under way.
+///
+/// # Errors
+/// An I/O error of the listener.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    stop: CancellationToken,
+) -> std::io::Result<()> {
+    let listener = axum::serve::ListenerExt::tap_io(listener, |stream| {
+        // Answers are one small write: waiting for more to send only delays them.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(error = %error, "TCP_NODELAY could not be set");
+        }
+    });
+    axum::serve(listener, router)
+        .with_graceful_shutdown(stop.cancelled_owned())
+        .await
+}
+
+fn only(methods: MethodRouter<App>, allowed: &'static str) -> MethodRouter<App> {
+    methods.fallback(move || std::future::ready(Problem::method_not_allowed(allowed)))
+}
+
+fn finish(router: Router<App>, app: App) -> Router {
+    router
+        .fallback(|| std::future::ready(Problem::not_found()))
+        .layer(CatchPanicLayer::custom(Problem::from_panic))
+        .layer(axum::middleware::map_response(headers::add))
+        .with_state(app)
+}
+
+/// How long a client is asked to wait before it asks again what could not be found out.
+const RETRY_AFTER: Duration = Duration::from_secs(1);

@@ -1,0 +1,173 @@
+//! Errors on the wire: `application/problem+json` (RFC 9457), with the fields of an answer as extension members, so
+//! that a form which reads blindly finds `available: null` and never mistakes an error for *free*.
+
+use std::any::Any;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, StatusCode};
+use serde::Serialize;
+
+use crate::gate::{Answer, Reason, Source};
+use crate::names::{Canonical, QueryError};
+
+/// One error, as the client sees it. What went wrong inside goes to the log, not here.
+#[derive(Debug)]
+pub struct Problem {
+    status: StatusCode,
+    code: &'static str,
+    title: &'static str,
+    detail: String,
+    answer: Option<Box<Answer>>,
+    allow: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct Wire<'a> {
+    r#type: String,
+    title: &'a str,
+    status: u16,
+    detail: &'a str,
+    code: &'a str,
+    username: Option<&'a str>,
+    canonical: Option<&'a str>,
+    available: Option<bool>,
+    reason: Reason,
+    source: Option<Source>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allowed: Option<&'a str>,
+}
+
+impl Problem {
+    /// A problem that says nothing about any name.
+    #[must_use]
+    pub fn new(
+        status: StatusCode,
+        code: &'static str,
+        title: &'static str,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self {
+            status,
+            code,
+            title,
+            detail: detail.into(),
+            answer: None,
+            allow: None,
+        }
+    }
+
+    /// A problem that is the answer to a question. `code` and sentence come from the answer's detail, where it has one.
+    #[must_use]
+    pub fn answering(
+        status: StatusCode,
+        code: &'static str,
+        title: &'static str,
+        answer: Answer,
+    ) -> Self {
+        let (code, detail) = match &answer.detail {
+            Some(detail) => (detail.code, detail.message.clone()),
+            None => (code, format!("{title}.")),
+        };
+        Self {
+            answer: Some(Box::new(answer)),
+            ..Self::new(status, code, title, detail)
+        }
+    }
+
+    pub(super) fn not_found() -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "not_found",
+            "Not found",
+            "There is nothing at this path.",
+        )
+    }
+
+    pub(super) fn method_not_allowed(allowed: &'static str) -> Self {
+        let detail = format!("This path answers {allowed}.");
+        let problem = Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method_not_allowed",
+            "Method not allowed",
+            detail,
+        );
+        Self {
+            allow: Some(allowed),
+            ..problem
+        }
+    }
+
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "the signature that a panic handler has"
+    )]
+    pub(super) fn from_panic(panic: Box<dyn Any + Send + 'static>) -> Response {
+        let message = panic.downcast_ref::<&str>().copied();
+        let message = message
+            .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+            .unwrap_or("(no message)");
+        tracing::error!(panic = message, "a handler panicked");
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "Internal error",
+            "Something went wrong here, and it has been logged.",
+        )
+        .into_response()
+    }
+}
+
+impl From<QueryError> for Problem {
+    fn from(error: QueryError) -> Self {
+        let (status, title) = match error {
+            QueryError::TooLong { .. } => (StatusCode::URI_TOO_LONG, "Query too long"),
+            _ => (StatusCode::BAD_REQUEST, "The question cannot be read"),
+        };
+        Self::new(status, error.code(), title, error.to_string())
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let answer = self.answer.as_deref();
+        let detail = answer.and_then(|answer| answer.detail.as_ref());
+        let wire = Wire {
+            r#type: format!("urn:namegate:problem:{}", self.code),
+            title: self.title,
+            status: self.status.as_u16(),
+            detail: &self.detail,
+            code: self.code,
+            username: answer.map(|answer| answer.username.as_str()),
+            canonical: answer
+                .and_then(|answer| answer.canonical.as_ref())
+                .map(Canonical::as_str),
+            available: answer.and_then(|answer| answer.outcome.available()),
+            reason: answer.map_or(Reason::Unverified, |answer| answer.outcome.reason()),
+            source: answer.and_then(|answer| answer.outcome.source()),
+            min: detail.and_then(|detail| detail.min),
+            max: detail.and_then(|detail| detail.max),
+            allowed: detail.and_then(|detail| detail.allowed),
+        };
+        let body = serde_json::to_vec(&wire).expect("a problem is plain data");
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(
+            CONTENT_TYPE,
+            HeaderValue::from_static("application/problem+json"),
+        );
+        if let Some(allowed) = self.allow {
+            headers.insert(ALLOW, HeaderValue::from_static(allowed));
+        }
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(RETRY_AFTER, super::RETRY_AFTER.as_secs().into());
+        }
+        response
+    }
+}

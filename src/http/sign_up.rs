@@ -1,0 +1,91 @@
+//! `POST /users`: the sample sign-up. It does not check first; the insert decides.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, StatusCode};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::gate::{Answer, Detail, Outcome, SignUp};
+use crate::http::available::unverified;
+use crate::http::{App, Problem};
+
+#[derive(Deserialize)]
+struct Body {
+    username: String,
+}
+
+/// 201 created; 409 taken; 422 refused by the rules; 503 unknown.
+pub(super) async fn sign_up(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    if !is_json(&headers) {
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            "Unsupported media type",
+            "Send Content-Type: application/json.",
+        ));
+    }
+    let Body { username } = serde_json::from_slice(&body).map_err(|_error| {
+        // The parser's own message may repeat what was sent.
+        let detail = r#"Expected a JSON object such as {"username": "alice"}."#;
+        Problem::new(
+            StatusCode::BAD_REQUEST,
+            "malformed_body",
+            "The body cannot be read",
+            detail,
+        )
+    })?;
+    match app.gate.sign_up(&username).await {
+        SignUp::Created(canonical) => {
+            let created = json!({"username": username, "canonical": canonical.as_str()});
+            Ok((StatusCode::CREATED, Json(created)).into_response())
+        }
+        SignUp::Taken(canonical) => {
+            let detail = Some(Detail::new("taken", "This name is taken."));
+            let answer = Answer {
+                username,
+                canonical: Some(canonical),
+                outcome: Outcome::TakenInDatabase,
+                detail,
+            };
+            Err(Problem::answering(
+                StatusCode::CONFLICT,
+                "taken",
+                "Taken",
+                answer,
+            ))
+        }
+        SignUp::Refused(answer) => Err(Problem::answering(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "refused",
+            "Refused by the rules",
+            answer,
+        )),
+        SignUp::Unverified => {
+            let detail =
+                "It is not known whether the account was created. Check the name, then try again.";
+            let detail = Some(Detail::new("database_unreachable", detail));
+            Err(unverified(Answer {
+                username,
+                canonical: None,
+                outcome: Outcome::Unverified,
+                detail,
+            }))
+        }
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(Ok(media_type)) = headers.get(CONTENT_TYPE).map(|value| value.to_str()) else {
+        return false;
+    };
+    let essence = media_type.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/json")
+}

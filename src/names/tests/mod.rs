@@ -1,0 +1,25 @@
+//! Tests that cross several files of this module; those of one file sit beside its code.
+
+mod every_character;
+mod judging;
+mod parsing;
+mod reserved_names;
+
+use super::{Judgement, Policy, Profile, Reserved};
+
+fn ascii() -> Policy {
+    Policy::new(Profile::Ascii, Reserved::built_in())
+}
+
+fn unicode() -> Policy {
+    Policy::new(Profile::Unicode, Reserved::built_in())
+}
+
+/// The judgement in one word: the canonical form, `reserved:` or `invalid:` with the code.
+fn verdict(policy: &Policy, raw: &str) -> String {
+    match policy.judge(raw) {
+        Judgement::Allowed(canonical) => canonical.as_str().to_owned(),
+        Judgement::Reserved { reason, .. } => format!("reserved:{}", reason.code()),
+        Judgement::Invalid(refusal) => format!("invalid:{}", refusal.code()),
+    }
+}

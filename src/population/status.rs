@@ -1,0 +1,115 @@
+//! What the population is doing, for those who look: readiness, metrics, the terminal.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwapOption;
+use tokio::sync::{Notify, watch};
+
+use crate::gate::Recall;
+use crate::population::survey::Survey;
+use crate::telemetry::{FilterReading, Observation};
+
+/// Where the population is in its life. See the picture in [`crate::population`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// The database has not been reached yet.
+    Starting,
+    /// The first filter is being filled.
+    WarmingUp,
+    /// A filter is kept in step; it is asked while its lease is fresh.
+    Following,
+    /// The filter was given up; the next one is being filled.
+    Distrusted,
+}
+
+/// Written by the population, read by everybody.
+#[derive(Debug)]
+pub struct Status {
+    state: watch::Sender<State>,
+    generations: AtomicU64,
+    survey: ArcSwapOption<Survey>,
+    rebuild: Notify,
+}
+
+impl Default for Status {
+    fn default() -> Self {
+        Self {
+            state: watch::Sender::new(State::Starting),
+            generations: AtomicU64::new(0),
+            survey: ArcSwapOption::empty(),
+            rebuild: Notify::new(),
+        }
+    }
+}
+
+impl Status {
+    /// Where the population is now.
+    #[must_use]
+    pub fn state(&self) -> State {
+        *self.state.borrow()
+    }
+
+    /// Waits until the population is in `state`.
+    pub async fn reaches(&self, state: State) {
+        // The sender is ours, so it cannot be gone.
+        drop(self.state.subscribe().wait_for(|now| *now == state).await);
+    }
+
+    /// Asks for a new generation to be built beside the live one. Asking twice is asking once.
+    pub fn want_rebuild(&self) {
+        self.rebuild.notify_one();
+    }
+
+    /// All of it, as the metrics show it.
+    #[must_use]
+    pub fn observe(&self, recall: &Recall) -> Observation {
+        let is_trusted = recall.is_trusted();
+        let state = match self.state() {
+            State::Starting => "starting",
+            State::WarmingUp => "warming_up",
+            State::Following if is_trusted => "following",
+            State::Following => "stale",
+            State::Distrusted => "distrusted",
+        };
+        let filter = recall.live().map(|generation| {
+            let filter = generation.filter();
+            let survey = self.survey.load();
+            let survey = survey
+                .as_deref()
+                .filter(|survey| survey.generation == generation.number());
+            FilterReading {
+                generation: generation.number(),
+                lag_seconds: generation.lease().age().as_secs_f64(),
+                size_bytes: filter.size_bytes(),
+                capacity: filter.sizing().capacity,
+                names: survey.map_or(0, |survey| survey.names),
+                fill: survey.map_or(0.0, |survey| survey.fill),
+                fpr_designed: filter.sizing().target_fpr,
+                fpr_live: survey.map_or(0.0, |survey| survey.live_fpr),
+            }
+        });
+        Observation {
+            state,
+            is_trusted,
+            max_staleness_seconds: recall.max_staleness().as_secs_f64(),
+            filter,
+        }
+    }
+
+    pub(super) fn enter(&self, state: State) {
+        self.state.send_replace(state);
+    }
+
+    pub(super) fn next_generation(&self) -> u64 {
+        // Relaxed: the number only has to be new; it publishes nothing.
+        self.generations.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(super) async fn rebuild_wanted(&self) {
+        self.rebuild.notified().await;
+    }
+
+    pub(super) fn publish_survey(&self, survey: Survey) {
+        self.survey.store(Some(survey.into()));
+    }
+}

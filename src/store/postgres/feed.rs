@@ -1,0 +1,410 @@
+//! The change feed: scan under one snapshot, then poll by snapshot difference, with certified positions.
+//!
+//! ```text
+//!   begin   register the consumer (from here pruning respects us)
+//!           exporter: BEGIN REPEATABLE READ, S := its snapshot      feed: certify S
+//!   scan    exporter: binary COPY, COMMIT                           position := S
+//!   poll    everything the position could not see, with a header that tells whether the position still holds
+//!           about once a second: the same inside a transaction that certifies the poll's own snapshot
+//! ```
+//!
+//! Bits are only ever set, so reading a change twice is harmless: between two certificates every poll reads from the
+//! last certified position. Nothing here is kept across a failed wait: the connection is dropped, the position stays.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::TryStreamExt;
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
+use sqlx::{AssertSqlSafe, Connection, Row};
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use crate::gate::freshness::Moment;
+use crate::gate::{Distrust, Feed, Poll, Sink, StoreError};
+use crate::store::postgres::binary_copy::OneColumn;
+use crate::store::postgres::certificate::{Certified, Standing};
+use crate::store::postgres::connection::{open, within};
+use crate::store::postgres::errors::classify;
+use crate::store::postgres::snapshot::Snapshot;
+use crate::store::postgres::{Watched, fitness};
+
+const CERTIFY_EVERY: Duration = Duration::from_secs(1);
+const PRUNE_EVERY: Duration = Duration::from_mins(1);
+/// Outbox rows younger than this are kept, for people who look into it.
+const PRUNE_KEEP: &str = "5 minutes";
+/// A consumer unseen for this long is forgotten; it will notice, and scan again.
+const PRUNE_EXPIRY: &str = "1 hour";
+const PRUNE_AT_MOST: i32 = 50_000;
+/// Counting a hundred million rows takes its time; a server that says nothing for this long will not say it.
+const COUNT_DEADLINE: Duration = Duration::from_mins(10);
+
+const POLL: &str =
+    "SELECT is_header, name, released, snapshot, pruned_below, nonce, watermark, in_recovery,
+       system_identifier, fingerprint
+  FROM namegate.poll($1, $2::text::xid8, $3::text[]::xid8[])";
+
+pub(super) struct PostgresFeed {
+    options: PgConnectOptions,
+    watched: Watched,
+    deadline: Duration,
+    /// A fresh one for each filter, never a host's name: two filters must not share a certificate.
+    consumer: Uuid,
+    connection: Option<PgConnection>,
+    /// Holds the scan's snapshot open between `begin` and the end of `scan`.
+    exporter: Option<PgConnection>,
+    /// Known from `begin` on.
+    past: Option<Past>,
+}
+
+/// What the filter was filled from, and how far it has come.
+struct Past {
+    certified: Certified,
+    system_identifier: String,
+    fingerprint: String,
+    certified_at: Moment,
+    pruned_at: Moment,
+}
+
+/// The first row of a poll.
+struct Header {
+    snapshot: Snapshot,
+    pruned_below: u64,
+    certificate: Option<(Uuid, Snapshot)>,
+    in_recovery: bool,
+    system_identifier: String,
+    fingerprint: String,
+}
+
+impl PostgresFeed {
+    pub(super) fn new(options: PgConnectOptions, watched: Watched, deadline: Duration) -> Self {
+        let options = options.application_name("namegate feed");
+        Self {
+            options,
+            watched,
+            deadline,
+            consumer: Uuid::new_v4(),
+            connection: None,
+            exporter: None,
+            past: None,
+        }
+    }
+
+    /// Takes the connection out: only a poll that ended well puts it back, so that an interrupted one cannot leave
+    /// half an answer in the socket for the next.
+    async fn connection(&mut self) -> Result<PgConnection, StoreError> {
+        match self.connection.take() {
+            Some(connection) => Ok(connection),
+            None => open(&self.options, self.deadline).await,
+        }
+    }
+
+    async fn register(&mut self) -> Result<(), StoreError> {
+        let mut connection = self.connection().await?;
+        let register = sqlx::query("SELECT namegate.register($1, $2)")
+            .bind(self.consumer)
+            .bind(Uuid::new_v4());
+        within(self.deadline, register.execute(&mut connection)).await?;
+        self.connection = Some(connection);
+        Ok(())
+    }
+
+    /// Opens the scan's snapshot and reads, in it, all that later polls are compared with. Returns the row count.
+    async fn open_snapshot(&mut self) -> Result<(Snapshot, String, String, u64), StoreError> {
+        let mut exporter = open(&self.options, self.deadline).await?;
+        fitness::probe(&mut exporter, &self.watched).await?;
+        // statement_timeout: a scan takes as long as it takes. row_security off: hidden rows become an error.
+        let settings = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+             SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0;
+             SET LOCAL row_security = off";
+        within(
+            self.deadline,
+            sqlx::raw_sql(settings).execute(&mut exporter),
+        )
+        .await?;
+        let facts = sqlx::query(
+            "SELECT pg_current_snapshot()::text, namegate.fingerprint(), namegate.armed_triggers(),
+                    (SELECT system_identifier::text FROM pg_control_system())",
+        );
+        let facts = within(self.deadline, facts.fetch_one(&mut exporter)).await?;
+        if facts.try_get::<i32, _>(2).map_err(classify)? != 4 {
+            return Err(StoreError::Unfit(format!(
+                "the triggers of the change feed on {} are missing or disabled: names would be lost",
+                self.watched.table
+            )));
+        }
+        let snapshot = parse_snapshot(facts.try_get(0).map_err(classify)?)?;
+        // A real count: sizing from an estimate made filters elsewhere far too small or far too big.
+        let count = format!(
+            "SELECT count({}) FROM {}",
+            self.watched.column, self.watched.table
+        );
+        let count = sqlx::query_scalar::<_, i64>(AssertSqlSafe(count));
+        let rows = within(COUNT_DEADLINE, count.fetch_one(&mut exporter)).await?;
+        self.exporter = Some(exporter);
+        let (fingerprint, identity) = (
+            facts.try_get(1).map_err(classify)?,
+            facts.try_get(3).map_err(classify)?,
+        );
+        Ok((
+            snapshot,
+            fingerprint,
+            identity,
+            u64::try_from(rows).unwrap_or(0),
+        ))
+    }
+
+    /// Certifies the scan's snapshot from the other connection, while the exporter still holds it open.
+    async fn certify_first(&mut self, snapshot: &Snapshot) -> Result<Uuid, StoreError> {
+        let nonce = Uuid::new_v4();
+        let mut connection = self.connection().await?;
+        within(self.deadline, begin_certifying(&mut connection)).await?;
+        self.certify(&mut connection, nonce, snapshot).await?;
+        self.connection = Some(connection);
+        Ok(nonce)
+    }
+
+    /// Ends the transaction with a certificate.
+    async fn certify(
+        &self,
+        connection: &mut PgConnection,
+        nonce: Uuid,
+        to: &Snapshot,
+    ) -> Result<(), StoreError> {
+        let certify =
+            sqlx::query_scalar::<_, bool>("SELECT namegate.certify($1, $2, $3::text::pg_snapshot)")
+                .bind(self.consumer)
+                .bind(nonce)
+                .bind(to.to_text());
+        if !within(self.deadline, certify.fetch_one(&mut *connection)).await? {
+            return Err(StoreError::Distrusted(Distrust::Certificate));
+        }
+        within(self.deadline, sqlx::raw_sql("COMMIT").execute(connection)).await?;
+        Ok(())
+    }
+
+    async fn poll_once(&mut self, into: &mut dyn Sink) -> Result<(Poll, Standing), StoreError> {
+        let deadline = self.deadline;
+        let mut connection = self.connection().await?;
+        let consumer = self.consumer;
+        let past = self
+            .past
+            .as_mut()
+            .ok_or(StoreError::Garbled("a poll before its scan"))?;
+        let asked_at = Moment::now();
+        let certifying = asked_at.since(past.certified_at) >= CERTIFY_EVERY;
+        if certifying {
+            within(deadline, begin_certifying(&mut connection)).await?;
+        }
+
+        let (xmax, running) = past.certified.position().poll_arguments();
+        let mut answer = sqlx::query(POLL)
+            .bind(consumer)
+            .bind(xmax)
+            .bind(running)
+            .fetch(&mut connection);
+        let first = within(deadline, answer.try_next()).await?;
+        let header = Header::read(&first.ok_or(StoreError::Garbled("a poll without its header"))?)?;
+        let standing = past.check(&header)?;
+        if standing == Standing::Rewound {
+            // Dropped half-read: the connection goes with it, the next poll begins at the older position.
+            return Ok((Poll { asked_at, rows: 0 }, standing));
+        }
+        let mut rows = 0;
+        while let Some(row) = within(deadline, answer.try_next()).await? {
+            apply(&row, into)?;
+            rows += 1;
+        }
+        drop(answer);
+
+        if certifying {
+            let nonce = past.certified.draw_nonce();
+            self.certify(&mut connection, nonce, &header.snapshot)
+                .await?;
+            let past = self
+                .past
+                .as_mut()
+                .ok_or(StoreError::Garbled("a poll before its scan"))?;
+            past.certified.move_to(header.snapshot, nonce);
+            past.certified_at = asked_at;
+        }
+        self.connection = Some(connection);
+        Ok((Poll { asked_at, rows }, standing))
+    }
+
+    /// Empties the outbox of what every consumer has certified. Failing is harmless: another time, or another instance.
+    async fn prune_at_times(&mut self) {
+        let now = Moment::now();
+        let Some(past) = self.past.as_mut() else {
+            return;
+        };
+        if now.since(past.pruned_at) < PRUNE_EVERY {
+            return;
+        }
+        past.pruned_at = now;
+        let Some(mut connection) = self.connection.take() else {
+            return;
+        };
+        let prune =
+            sqlx::query("SELECT namegate.prune($1::text::interval, $2::text::interval, $3)")
+                .bind(PRUNE_KEEP)
+                .bind(PRUNE_EXPIRY)
+                .bind(PRUNE_AT_MOST);
+        match within(self.deadline, prune.execute(&mut connection)).await {
+            Ok(_) => self.connection = Some(connection),
+            Err(error) => tracing::warn!(error = %error, "the outbox could not be pruned"),
+        }
+    }
+}
+
+#[async_trait]
+impl Feed for PostgresFeed {
+    async fn begin(&mut self) -> Result<u64, StoreError> {
+        self.register().await?;
+        let (snapshot, fingerprint, system_identifier, rows) = self.open_snapshot().await?;
+        let nonce = self.certify_first(&snapshot).await?;
+        let now = Moment::now();
+        let certified = Certified::new(snapshot, nonce);
+        self.past = Some(Past {
+            certified,
+            system_identifier,
+            fingerprint,
+            certified_at: now,
+            pruned_at: now,
+        });
+        Ok(rows)
+    }
+
+    async fn scan(&mut self, into: &mut dyn Sink) -> Result<u64, StoreError> {
+        let mut exporter = self
+            .exporter
+            .take()
+            .ok_or(StoreError::Garbled("a scan before its beginning"))?;
+        // A SELECT, not the table's name: COPY of a name leaves out partitions and children.
+        let copy = format!(
+            "COPY (SELECT {} FROM {}) TO STDOUT (FORMAT binary)",
+            self.watched.column, self.watched.table
+        );
+        let mut rows = 0;
+        let mut reader = OneColumn::default();
+        let mut chunks = within(self.deadline, exporter.copy_out_raw(&copy)).await?;
+        while let Some(chunk) = within(self.deadline, chunks.try_next()).await? {
+            reader.feed(&chunk, |name| {
+                into.held(name);
+                rows += 1;
+            })?;
+        }
+        drop(chunks);
+        reader.finish()?;
+        // The commit must succeed: only then was the snapshot held open to the end.
+        within(
+            self.deadline,
+            sqlx::raw_sql("COMMIT").execute(&mut exporter),
+        )
+        .await?;
+        drop(timeout(self.deadline, exporter.close()).await);
+        Ok(rows)
+    }
+
+    async fn poll(&mut self, into: &mut dyn Sink) -> Result<Poll, StoreError> {
+        loop {
+            let (poll, standing) = self.poll_once(into).await?;
+            if standing == Standing::Sound {
+                self.prune_at_times().await;
+                return Ok(poll);
+            }
+            tracing::warn!(
+                "the server lost this filter's last certificates; reading again from an older position"
+            );
+        }
+    }
+
+    async fn close(&mut self) {
+        let Ok(mut connection) = self.connection().await else {
+            return;
+        };
+        let leave = sqlx::query("SELECT namegate.unregister($1)").bind(self.consumer);
+        if let Err(error) = within(self.deadline, leave.execute(&mut connection)).await {
+            tracing::debug!(error = %error, "the place in the outbox was not given up; it expires by itself");
+        }
+        drop(timeout(self.deadline, connection.close()).await);
+    }
+}
+
+impl Past {
+    /// Whether the position still holds in the world the header describes.
+    fn check(&mut self, header: &Header) -> Result<Standing, StoreError> {
+        if header.in_recovery {
+            return Err(StoreError::Unfit(
+                "the database is a standby: point namegate at the primary".into(),
+            ));
+        }
+        let distrusted = |cause| Err(StoreError::Distrusted(cause));
+        if header.system_identifier != self.system_identifier {
+            return distrusted(Distrust::Identity);
+        }
+        if header.fingerprint != self.fingerprint {
+            return distrusted(Distrust::Fingerprint);
+        }
+        let standing = self
+            .certified
+            .check(header.certificate.clone())
+            .map_err(StoreError::Distrusted)?;
+        if self.certified.position().xmin < header.pruned_below {
+            return distrusted(Distrust::Pruned);
+        }
+        Ok(standing)
+    }
+}
+
+impl Header {
+    fn read(row: &PgRow) -> Result<Self, StoreError> {
+        let text = |at: &str| row.try_get::<Option<String>, _>(at).map_err(classify);
+        let needed = |at: &str| text(at)?.ok_or(StoreError::Garbled("a poll's header has a gap"));
+        if !row.try_get::<bool, _>("is_header").map_err(classify)? {
+            return Err(StoreError::Garbled("a poll does not begin with its header"));
+        }
+        let certificate = match (
+            row.try_get::<Option<Uuid>, _>("nonce").map_err(classify)?,
+            text("watermark")?,
+        ) {
+            (Some(nonce), Some(watermark)) => Some((nonce, parse_snapshot(&watermark)?)),
+            _ => None,
+        };
+        Ok(Self {
+            snapshot: parse_snapshot(&needed("snapshot")?)?,
+            pruned_below: needed("pruned_below")?
+                .parse()
+                .map_err(|_| StoreError::Garbled("an unreadable xid8"))?,
+            certificate,
+            in_recovery: row.try_get("in_recovery").map_err(classify)?,
+            system_identifier: needed("system_identifier")?,
+            fingerprint: needed("fingerprint")?,
+        })
+    }
+}
+
+fn apply(row: &PgRow, into: &mut dyn Sink) -> Result<(), StoreError> {
+    let name: Option<&str> = row.try_get("name").map_err(classify)?;
+    let released: bool = row.try_get("released").map_err(classify)?;
+    match (name, released) {
+        (Some(name), false) => into.held(name.as_bytes()),
+        (Some(name), true) => into.released(name.as_bytes()),
+        (None, true) => into.truncated(),
+        (None, false) => {}
+    }
+    Ok(())
+}
+
+/// `synchronous_commit` on, whatever the database's default: an unflushed certificate certifies nothing.
+async fn begin_certifying(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    sqlx::raw_sql("BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = on")
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+fn parse_snapshot(text: &str) -> Result<Snapshot, StoreError> {
+    text.parse()
+        .map_err(|_| StoreError::Garbled("an unreadable pg_snapshot"))
+}

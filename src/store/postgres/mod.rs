@@ -1,0 +1,181 @@
+//! PostgreSQL 14 or newer: what production runs.
+//!
+//! Three kinds of connections, never shared, so that trouble with one is not trouble with the others: lookups, sign-ups
+//! (one pool each), and the feed's own two. Every wait has a deadline; a connection whose deadline passed is closed, not
+//! reused: its socket may be half-open.
+
+pub mod binary_copy;
+mod certificate;
+mod connection;
+mod errors;
+mod feed;
+mod fitness;
+pub mod ident;
+mod lookup;
+mod schema;
+mod snapshot;
+mod write;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+
+use crate::gate::{Claim, Feed, Store, StoreError};
+use crate::names::Canonical;
+use crate::store::postgres::feed::PostgresFeed;
+use crate::store::postgres::ident::{Identifier, TableName};
+
+/// Which column of which table holds the names.
+#[derive(Debug, Clone)]
+pub struct Watched {
+    /// Quoted when displayed.
+    pub table: TableName,
+    /// Quoted when displayed.
+    pub column: Identifier,
+}
+
+/// How long to wait for what.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadlines {
+    /// For one lookup, connecting included.
+    pub lookup: Duration,
+    /// For a sign-up.
+    pub write: Duration,
+    /// For a connection of the feed, and for each answer on it.
+    pub feed: Duration,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self {
+            lookup: Duration::from_millis(500),
+            write: Duration::from_secs(5),
+            feed: Duration::from_secs(5),
+        }
+    }
+}
+
+/// A users table in PostgreSQL.
+pub struct PostgresStore {
+    options: PgConnectOptions,
+    lookups: PgPool,
+    writes: PgPool,
+    watched: Watched,
+    deadlines: Deadlines,
+    lookup_statement: Arc<str>,
+}
+
+impl PostgresStore {
+    /// A store that connects when it is first asked.
+    ///
+    /// `lookup_connections`: statements to confirm names that may be on their way at one time.
+    #[must_use]
+    pub fn new(
+        options: PgConnectOptions,
+        watched: Watched,
+        deadlines: Deadlines,
+        lookup_connections: u32,
+    ) -> Self {
+        let options = options.application_name("namegate");
+        // The server gives up a little before we do: otherwise every deadline would leave a backend waiting on its lock.
+        let server_side = deadlines.lookup.mul_f64(0.9).as_millis();
+        let lookups = PgPoolOptions::new()
+            .max_connections(lookup_connections)
+            .acquire_timeout(deadlines.lookup)
+            .test_before_acquire(false) // a round trip for each question; a stale connection is noticed and replaced
+            .connect_lazy_with(
+                options
+                    .clone()
+                    .options([("statement_timeout", format!("{server_side}ms"))]),
+            );
+        let server_side = deadlines.write.mul_f64(0.9).as_millis();
+        let writes = PgPoolOptions::new()
+            .max_connections(4)
+            .acquire_timeout(deadlines.write)
+            .connect_lazy_with(
+                options
+                    .clone()
+                    .options([("statement_timeout", format!("{server_side}ms"))]),
+            );
+        let lookup_statement = lookup::statement(&watched).into();
+        Self {
+            options,
+            lookups,
+            writes,
+            watched,
+            deadlines,
+            lookup_statement,
+        }
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn held(&self, names: &[Canonical]) -> Result<Vec<bool>, StoreError> {
+        lookup::held(
+            &self.lookups,
+            &self.lookup_statement,
+            names,
+            self.deadlines.lookup,
+        )
+        .await
+    }
+
+    async fn claim(
+        &self,
+        username: &str,
+        canonical: &Canonical,
+        before_commit: &(dyn Fn() + Send + Sync),
+    ) -> Result<Claim, StoreError> {
+        write::claim(
+            &self.writes,
+            username,
+            canonical,
+            before_commit,
+            self.deadlines.write,
+        )
+        .await
+    }
+
+    async fn import(&self, rows: &[(String, String)]) -> Result<u64, StoreError> {
+        write::import(&self.options, rows).await
+    }
+
+    async fn migrate(&self) -> Result<(), StoreError> {
+        schema::migrate(&self.options, self.deadlines.feed).await
+    }
+
+    async fn probe(&self) -> Result<(), StoreError> {
+        let mut connection = connection::open(&self.options, self.deadlines.feed).await?;
+        fitness::probe(&mut connection, &self.watched).await
+    }
+
+    async fn open_feed(&self) -> Result<Box<dyn Feed>, StoreError> {
+        let feed = PostgresFeed::new(
+            self.options.clone(),
+            self.watched.clone(),
+            self.deadlines.feed,
+        );
+        Ok(Box::new(feed))
+    }
+
+    fn describe(&self) -> String {
+        let database = self.options.get_database().unwrap_or("(default)");
+        match self.options.get_socket() {
+            Some(socket) => format!("PostgreSQL at {}, database {database}", socket.display()),
+            None => format!(
+                "PostgreSQL at {}:{}, database {database}",
+                self.options.get_host(),
+                self.options.get_port()
+            ),
+        }
+    }
+
+    async fn close(&self) {
+        // Bounded: closing says goodbye to the server, which may be the very thing that does not answer.
+        let goodbye = async { tokio::join!(self.lookups.close(), self.writes.close()) };
+        drop(tokio::time::timeout(Duration::from_secs(2), goodbye).await);
+    }
+}

@@ -1,0 +1,48 @@
+//! Making the sample table, the outbox and its trigger.
+
+use std::time::Duration;
+
+use sqlx::migrate::MigrateError;
+use sqlx::postgres::PgConnectOptions;
+
+use crate::gate::StoreError;
+use crate::store::postgres::connection;
+use crate::store::postgres::errors::{classify, state};
+use crate::store::postgres::fitness;
+
+pub(super) async fn migrate(
+    options: &PgConnectOptions,
+    deadline: Duration,
+) -> Result<(), StoreError> {
+    let mut connection = connection::open(options, deadline).await?;
+    fitness::server(&mut connection).await?;
+    let mut migrator = sqlx::migrate!("migrations/postgres");
+    // Our own bookkeeping in our own schema: the application may use sqlx migrations in the same database.
+    migrator.create_schema("namegate");
+    migrator.dangerous_set_table_name("namegate.migrations");
+    migrator
+        .run_direct(None, &mut connection, false)
+        .await
+        .map_err(explain)
+}
+
+fn explain(error: MigrateError) -> StoreError {
+    match error {
+        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
+            let code = error.as_database_error().map(state).unwrap_or_default();
+            match code.as_str() {
+                "42P07" => StoreError::Unfit(
+                    "a table `users` exists already and was not made by namegate; it is left as it is".into(),
+                ),
+                "42501" => StoreError::Unfit("the role may not create tables here: run migrate as the owner".into()),
+                _ => classify(error),
+            }
+        }
+        MigrateError::VersionMismatch(version) | MigrateError::VersionMissing(version) => {
+            StoreError::Unfit(format!(
+                "the database was migrated by another version of namegate (step {version} differs): use that version"
+            ))
+        }
+        other => StoreError::Failed(sqlx::Error::Migrate(Box::new(other))),
+    }
+}

@@ -1,0 +1,11 @@
+//! Logs and metrics. Neither ever shows a name, an address of a client, or a secret.
+
+mod logs;
+mod metrics;
+mod progress;
+mod tally;
+
+pub use logs::{LogFormat, start};
+pub use metrics::{FilterReading, Metrics, Observation};
+pub use progress::Progress;
+pub use tally::Tally;
