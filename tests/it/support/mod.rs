@@ -1,0 +1,35 @@
+//! Real servers, real sockets and real signals, so that a test can break what production breaks.
+//!
+//! In reading order:
+//!
+//! | module | gives a test |
+//! | --- | --- |
+//! | [`lifeline`] | programs and directories that are gone when the test process is, however it ended |
+//! | [`process`] | signals, and which processes there are |
+//! | [`command`] | one command run to its end |
+//! | [`output`] | what a running program prints |
+//! | [`port`] | TCP ports that stay free while nobody listens |
+//! | [`postgres`] | a PostgreSQL server of its own, to crash, freeze and restart |
+//! | [`wire`] | a network link to cut, stall and slow down |
+//! | [`http`] | an HTTP/1.1 client that can also send what no client would |
+//! | [`metrics`] | numbers out of a metrics page |
+//! | [`service`] | the `namegate` binary as a process |
+//!
+//! They know nothing of the crate under test but its binary, and panic with the story so far
+//! (the server's log, the program's output) when something takes longer than it ever should.
+
+#![allow(
+    dead_code,
+    reason = "a tool is complete before every part of it has a test that needs it"
+)]
+
+pub(crate) mod command;
+pub(crate) mod http;
+pub(crate) mod lifeline;
+pub(crate) mod metrics;
+pub(crate) mod output;
+pub(crate) mod port;
+pub(crate) mod postgres;
+pub(crate) mod process;
+pub(crate) mod service;
+pub(crate) mod wire;

@@ -1,0 +1,121 @@
+//! Signals to processes, and the processes that there are, on Linux and on other Unix systems.
+
+use std::fs;
+use std::process::Command;
+
+pub(crate) use rustix::process::{Pid, Signal};
+
+/// Sends `signal`; a process that is gone already is no error, the test goes on to see what became of it.
+/// # Panics
+/// When the process belongs to somebody else.
+pub(crate) fn signal(pid: Pid, signal: Signal) {
+    match rustix::process::kill_process(pid, signal) {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+        Err(error) => panic!(
+            "could not send {signal:?} to process {}: {error}",
+            pid.as_raw_pid()
+        ),
+    }
+}
+
+/// Ids of the processes that `parent` started itself and that still run.
+pub(crate) fn children_of(parent: Pid) -> Vec<Pid> {
+    table()
+        .into_iter()
+        .filter(|row| row.parent == parent.as_raw_pid() && !row.is_zombie)
+        .filter_map(Row::id)
+        .collect()
+}
+
+/// Whether the process exists and can still do something: one that only waits to be collected cannot.
+pub(crate) fn is_running(pid: Pid) -> bool {
+    table()
+        .iter()
+        .any(|row| row.pid == pid.as_raw_pid() && !row.is_zombie)
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Row {
+    pid: i32,
+    parent: i32,
+    is_zombie: bool,
+}
+
+impl Row {
+    fn id(self) -> Option<Pid> {
+        Pid::from_raw(self.pid)
+    }
+}
+
+/// All processes: from `/proc`, since small images lack `ps`; from `ps` where there is no `/proc`.
+fn table() -> Vec<Row> {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return table_by_ps();
+    };
+    entries
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit())
+        .filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok()) // it may have ended just now
+        .filter_map(|stat| from_stat(&stat))
+        .collect()
+}
+
+/// `PID (NAME) STATE PARENT ...`, where the name may hold anything, parentheses and spaces too.
+fn from_stat(stat: &str) -> Option<Row> {
+    let (pid, rest) = stat.split_once(" (")?;
+    let (_, rest) = rest.rsplit_once(") ")?;
+    let mut fields = rest.split(' ');
+    let state = fields.next()?;
+    Some(Row {
+        pid: pid.parse().ok()?,
+        parent: fields.next()?.parse().ok()?,
+        is_zombie: matches!(state, "Z" | "X"),
+    })
+}
+
+fn table_by_ps() -> Vec<Row> {
+    let output = Command::new("ps")
+        .args(["-axo", "pid=,ppid=,state="])
+        .output()
+        .expect("ps is in PATH");
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(from_ps)
+        .collect()
+}
+
+fn from_ps(line: &str) -> Option<Row> {
+    let mut fields = line.split_whitespace();
+    let (pid, parent, state) = (fields.next()?, fields.next()?, fields.next()?);
+    Some(Row {
+        pid: pid.parse().ok()?,
+        parent: parent.parse().ok()?,
+        is_zombie: state.starts_with('Z'),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_name_may_hold_parentheses_and_spaces() {
+        let row = from_stat("812 (sd (pam) x) S 1 812 812 0 -1");
+        assert_eq!(
+            row,
+            Some(Row {
+                pid: 812,
+                parent: 1,
+                is_zombie: false
+            })
+        );
+    }
+
+    #[test]
+    fn ps_and_proc_see_this_process_alike() {
+        let ours = i32::try_from(std::process::id()).expect("process ids are small");
+        let find = |rows: Vec<Row>| rows.into_iter().find(|row| row.pid == ours);
+        assert!(find(table()).is_some());
+        assert_eq!(find(table()), find(table_by_ps()));
+    }
+}
