@@ -109,6 +109,11 @@ pub struct PolicyArgs {
     /// Which new names are allowed: a-z 0-9 and single . _ - inside, or letters and digits of one script.
     #[arg(long, env = "NAMEGATE_PROFILE", value_name = "ascii|unicode", default_value = "ascii", value_parser = parse::<Profile>)]
     pub profile: Profile,
+
+    /// More reserved names: one `[exact|token|substring] ENTRY` a line, exact where nothing is said; * stands for any
+    /// characters in exact entries, # begins a comment.
+    #[arg(long, env = "NAMEGATE_RESERVED", value_name = "FILE")]
+    pub reserved: Option<PathBuf>,
 }
 
 /// `namegate serve`.
@@ -158,7 +163,7 @@ pub struct ServiceArgs {
     pub filter: OnOff,
 
     /// The false-positive rate a filter is sized for, at capacity: a probability between 0 and 1, not a percentage.
-    #[arg(long, env = "NAMEGATE_FPR", value_name = "RATE", default_value = "0.001", value_parser = rate)]
+    #[arg(long, env = "NAMEGATE_FPR", value_name = "RATE", default_value = "0.001", value_parser = rate, allow_negative_numbers = true)]
     pub fpr: f64,
 
     /// Size filters for at least this many names. They are always sized for half as many again as the table holds.
@@ -166,7 +171,8 @@ pub struct ServiceArgs {
         long,
         env = "NAMEGATE_CAPACITY",
         value_name = "NAMES",
-        default_value_t = 100_000
+        default_value_t = 100_000,
+        allow_negative_numbers = true
     )]
     pub capacity: u64,
 
@@ -300,7 +306,7 @@ pub struct SizeArgs {
     pub names: u64,
 
     /// The false-positive rate at that many names: a probability between 0 and 1, not a percentage.
-    #[arg(long, value_name = "RATE", default_value = "0.001", value_parser = rate)]
+    #[arg(long, value_name = "RATE", default_value = "0.001", value_parser = rate, allow_negative_numbers = true)]
     pub fpr: f64,
 
     /// Print JSON.

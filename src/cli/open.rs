@@ -71,6 +71,15 @@ pub(super) fn store(
 }
 
 pub(super) fn policy(args: &PolicyArgs) -> Result<Policy, Failure> {
-    let reserved = Reserved::built_in();
+    let mut reserved = Reserved::built_in();
+    if let Some(path) = &args.reserved {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("could not read the reserved names in {}", path.display()))
+            .map_err(|error| Failure::new(Exit::File, error))?;
+        reserved = reserved
+            .with_operator_list(&text)
+            .with_context(|| format!("the reserved names in {} are malformed", path.display()))
+            .map_err(|error| Failure::new(Exit::File, error))?;
+    }
     Ok(Policy::new(args.profile, reserved))
 }

@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::routing::{MethodRouter, get, post};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -101,7 +102,8 @@ pub fn public_router(app: App) -> Router {
         .route("/", only(get(page::index), "GET, HEAD"))
         .route("/assets/{file}", only(get(page::asset), "GET, HEAD"));
     if app.has_sign_up {
-        router = router.route("/users", only(post(sign_up::sign_up), "POST"));
+        let sign_up = post(sign_up::sign_up).layer(DefaultBodyLimit::max(sign_up::LARGEST_BODY));
+        router = router.route("/users", only(sign_up, "POST"));
     }
     finish(router, app)
 }

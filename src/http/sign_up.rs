@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
+use axum::extract::rejection::BytesRejection;
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
@@ -18,11 +19,14 @@ struct Body {
     username: String,
 }
 
+/// The largest body that is read, in bytes: many times the longest name with every character escaped.
+pub(super) const LARGEST_BODY: usize = 16 * 1024;
+
 /// 201 created; 409 taken; 422 refused by the rules; 503 unknown.
 pub(super) async fn sign_up(
     State(app): State<App>,
     headers: HeaderMap,
-    body: Bytes,
+    body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
     if !is_json(&headers) {
         return Err(Problem::new(
@@ -32,6 +36,19 @@ pub(super) async fn sign_up(
             "Send Content-Type: application/json.",
         ));
     }
+    let body = body.map_err(|rejection| {
+        let status = rejection.status();
+        let (code, title) = match status {
+            StatusCode::PAYLOAD_TOO_LARGE => ("body_too_large", "Body too large"),
+            _ => ("malformed_body", "The body cannot be read"),
+        };
+        Problem::new(
+            status,
+            code,
+            title,
+            format!("Send at most {LARGEST_BODY} bytes, and all of them."),
+        )
+    })?;
     let Body { username } = serde_json::from_slice(&body).map_err(|_error| {
         // The parser's own message may repeat what was sent.
         let detail = r#"Expected a JSON object such as {"username": "alice"}."#;

@@ -38,19 +38,14 @@ impl FilterKey {
     /// The key of any text, allowed or not.
     #[must_use]
     pub fn of(text: &str) -> Self {
-        let mut key = Bytes::empty();
+        if text.len() <= INLINE_BYTES && text.is_ascii() {
+            return Self(Bytes::of_short_ascii(text.as_bytes()));
+        }
+        let mut key = Bytes::of_short_ascii(b"");
         for c in text.chars() {
-            if let Ok(ascii) = u8::try_from(c)
-                && ascii.is_ascii()
-            {
-                if let Some(byte) = fold_ascii(ascii) {
-                    key.push(&[byte]);
-                }
-            } else {
-                fold_character(c, &mut |part| {
-                    key.push(part.encode_utf8(&mut [0; 4]).as_bytes());
-                });
-            }
+            fold_character(c, &mut |part| {
+                key.push(part.encode_utf8(&mut [0; 4]).as_bytes());
+            });
         }
         Self(key)
     }
@@ -66,11 +61,15 @@ impl FilterKey {
 }
 
 impl Bytes {
-    fn empty() -> Self {
-        Self::Inline {
-            bytes: [0; INLINE_BYTES],
-            len: 0,
+    /// The fast path, for what nearly every name is: no tables, no allocation.
+    fn of_short_ascii(text: &[u8]) -> Self {
+        let mut bytes = [0; INLINE_BYTES];
+        let mut len = 0;
+        for folded in text.iter().filter_map(|&byte| fold_ascii(byte)) {
+            bytes[len] = folded;
+            len += 1;
         }
+        Self::Inline { bytes, len }
     }
 
     fn push(&mut self, more: &[u8]) {

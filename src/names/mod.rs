@@ -9,15 +9,14 @@
 //! | database equality | the column's unique rule | confirming a *maybe* | it decides |
 //!
 //! ```text
-//!   raw query ──parse_query──▶ Question ──Policy::judge──▶ Judgement
-//!                                  │                          │ Allowed
-//!                                  │                          ▼
-//!                                  │                      Canonical
-//!                                  ▼
-//!   a row of the users table ──FilterKey::of──▶ FilterKey
+//!   raw query ──parse_query──▶ Question ──Policy::judge──▶ Allowed(Canonical) ──▶ Suggestions
+//!                                                   │  │             │
+//!                                    Invalid ◀──────┘  └▶ Reserved   │
+//!                                                                    ▼
+//!   a row of the users table ──────────FilterKey::of──────────▶ FilterKey
 //! ```
 //!
-//! Reading order: [`parse_query`], [`Policy`], [`Canonical`], [`FilterKey`], [`Reserved`].
+//! Reading order: [`parse_query`], [`Policy`], [`Canonical`], [`FilterKey`], [`Reserved`], [`Suggestions`].
 //!
 //! Everything here is pure: no clock, no environment, no process locale, no I/O. The same text gives
 //! the same answer on every machine. Nothing here knows whether a name is taken. No `Debug` output
@@ -46,17 +45,19 @@ mod query;
 mod refusal;
 mod reserved;
 mod shape;
+mod suggest;
 mod unicode;
 
 #[cfg(test)]
 mod tests;
 
 pub use canonical::Canonical;
-pub use document::PolicyDocument;
-pub use fold::fold_fingerprint;
+pub use document::{Explained, PolicyDocument};
+pub use fold::{fold_fingerprint, fold_probes};
 pub use key::FilterKey;
 pub use policy::{Judgement, Policy};
 pub use profile::{MAX_CHARACTERS, MIN_CHARACTERS, Profile, UnknownProfile};
 pub use query::{MAX_QUERY_BYTES, MAX_SUGGESTIONS, QueryError, Question, parse_query};
 pub use refusal::NameError;
 pub use reserved::{EntryError, Reserved, ReservedError, ReservedReason};
+pub use suggest::Suggestions;

@@ -1,66 +1,35 @@
 //! Names that are kept back, and why: the built-in list and the operator's own.
 //!
 //! The built-in list is grouped by reason, one file each under `reserved/`. Everything is compared by
-//! canonical form, so that `ROBOTS.txt` is `robots.txt`.
+//! canonical form, so that `ROBOTS.txt` is `robots.txt`. How an operator's list is written says
+//! [`Reserved::with_operator_list`].
+
+mod entry;
+mod reason;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
-use serde::Serialize;
+pub use entry::EntryError;
+pub use reason::ReservedReason;
 
-/// Why a name is kept back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum ReservedReason {
-    /// The first segment of a page or interface: `/login` belongs to the site.
-    Route,
-    /// A file name extension that a router or proxy would act on, such as `.json`.
-    RouteSuffix,
-    /// A mailbox, DNS label or device name that protocols give a meaning to.
-    Infrastructure,
-    /// A word that programs use for "nobody" or "the system itself".
-    Sentinel,
-    /// A name that people would take for the voice of the site.
-    Brand,
-    /// Listed by the operator.
-    Operator,
-    /// Holds a word that the operator has barred.
-    Word,
-}
+use entry::Entry;
 
-impl ReservedReason {
-    /// The stable code that forms branch on.
-    #[must_use]
-    pub fn code(self) -> &'static str {
-        match self {
-            Self::Route => "route",
-            Self::RouteSuffix => "route_suffix",
-            Self::Infrastructure => "infrastructure",
-            Self::Sentinel => "sentinel",
-            Self::Brand => "brand",
-            Self::Operator => "operator",
-            Self::Word => "word",
-        }
-    }
-}
+/// The built-in names, by the reason for which they are kept back.
+const GROUPS: [(ReservedReason, &str); 4] = [
+    (ReservedReason::Route, include_str!("reserved/route.txt")),
+    (
+        ReservedReason::Infrastructure,
+        include_str!("reserved/infrastructure.txt"),
+    ),
+    (
+        ReservedReason::Sentinel,
+        include_str!("reserved/sentinel.txt"),
+    ),
+    (ReservedReason::Brand, include_str!("reserved/brand.txt")),
+];
 
-/// A sentence to show beside the field.
-impl fmt::Display for ReservedReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Route => "This name is the address of a page of this site.",
-            Self::RouteSuffix => "This name ends like a file name.",
-            Self::Infrastructure => {
-                "This name has a meaning for mail, the network or operating systems."
-            }
-            Self::Sentinel => "Programs use this name for something else.",
-            Self::Brand => "This name could be taken for the site's own.",
-            Self::Operator => "This name is reserved.",
-            Self::Word => "This name holds a word that is not allowed here.",
-        })
-    }
-}
+/// The built-in file name extensions.
+const SUFFIXES: &str = include_str!("reserved/route_suffix.txt");
 
 /// Why an operator's list is refused as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -72,23 +41,13 @@ pub struct ReservedError {
     pub source: EntryError,
 }
 
-/// What is wrong with one line of an operator's list.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum EntryError {
-    /// A character that no name can hold.
-    #[error("no name can hold {found:?}")]
-    Character {
-        /// The first one.
-        found: char,
-    },
-}
-
 /// The names kept back. Immutable: a reload builds a new one.
 #[derive(Debug, Clone)]
 pub struct Reserved {
     listed: BTreeMap<String, ReservedReason>,
     suffixes: BTreeSet<String>,
+    /// Looked through one by one: operators' lists have tens of these.
+    patterns: Vec<Entry>,
 }
 
 impl Reserved {
@@ -98,47 +57,94 @@ impl Reserved {
         Self {
             listed: BTreeMap::new(),
             suffixes: BTreeSet::new(),
+            patterns: Vec::new(),
         }
     }
 
     /// The list that suits any site.
     #[must_use]
     pub fn built_in() -> Self {
-        let groups = [
-            (ReservedReason::Route, include_str!("reserved/route.txt")),
-            (
-                ReservedReason::Infrastructure,
-                include_str!("reserved/infrastructure.txt"),
-            ),
-            (
-                ReservedReason::Sentinel,
-                include_str!("reserved/sentinel.txt"),
-            ),
-            (ReservedReason::Brand, include_str!("reserved/brand.txt")),
-        ];
-        let listed = groups
+        let listed = GROUPS
             .into_iter()
             .flat_map(|(reason, text)| entries(text).map(move |entry| (entry.to_owned(), reason)))
             .collect();
-        let suffixes = entries(include_str!("reserved/route_suffix.txt"))
-            .map(str::to_owned)
-            .collect();
-        Self { listed, suffixes }
+        let suffixes = entries(SUFFIXES).map(str::to_owned).collect();
+        Self {
+            listed,
+            suffixes,
+            patterns: Vec::new(),
+        }
+    }
+
+    /// Adds an operator's list: one entry a line, `#` starts a comment.
+    ///
+    /// ```text
+    /// acme                # exact: this name and no other
+    /// exact     acme-*    # * stands for any characters, also none; nothing else is special
+    /// token     immo      # as a word of its own: immo, immo-rent, my.immo, immo42; not zimmo42
+    /// substring swear     # wherever it stands
+    /// ```
+    ///
+    /// Names caught by exact entries are reserved as `operator`, those caught by a word as `word`.
+    /// Entries add to what is there and never take away; a name that is listed already keeps its reason.
+    ///
+    /// # Errors
+    /// [`ReservedError`] for the first line that is not understood; then nothing of the list is used.
+    ///
+    /// ```
+    /// use namegate::names::Reserved;
+    /// let error = Reserved::built_in().with_operator_list("acme\nsam)").unwrap_err();
+    /// assert_eq!(error.line, 2);
+    /// ```
+    pub fn with_operator_list(mut self, text: &str) -> Result<Self, ReservedError> {
+        // Editors on Windows begin a file with a byte order mark.
+        let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
+        for (number, line) in text.lines().enumerate() {
+            match Entry::parse(line) {
+                Ok(None) => {}
+                Ok(Some(Entry::Exact(name))) => {
+                    self.listed.entry(name).or_insert(ReservedReason::Operator);
+                }
+                Ok(Some(pattern)) => self.patterns.push(pattern),
+                Err(source) => {
+                    return Err(ReservedError {
+                        line: number + 1,
+                        source,
+                    });
+                }
+            }
+        }
+        Ok(self)
     }
 
     /// Why a canonical spelling is kept back, if it is.
     pub(super) fn reason(&self, canonical: &str) -> Option<ReservedReason> {
-        self.listed(canonical).or_else(|| {
-            let dot = canonical.rfind('.')?;
-            self.suffixes
-                .contains(&canonical[dot..])
-                .then_some(ReservedReason::RouteSuffix)
-        })
+        self.listed(canonical)
+            .or_else(|| self.suffix(canonical))
+            .or_else(|| self.caught(canonical))
     }
 
     /// Why a canonical spelling is kept back by an entry that is spelled just so.
     pub(super) fn listed(&self, canonical: &str) -> Option<ReservedReason> {
         self.listed.get(canonical).copied()
+    }
+
+    fn suffix(&self, canonical: &str) -> Option<ReservedReason> {
+        let dot = canonical.rfind('.')?;
+        self.suffixes
+            .contains(&canonical[dot..])
+            .then_some(ReservedReason::RouteSuffix)
+    }
+
+    fn caught(&self, canonical: &str) -> Option<ReservedReason> {
+        let pattern = self
+            .patterns
+            .iter()
+            .find(|pattern| pattern.catches(canonical))?;
+        Some(match pattern {
+            Entry::Exact(_) | Entry::Wildcard(_) => ReservedReason::Operator,
+            Entry::Token(_) | Entry::Substring(_) => ReservedReason::Word,
+        })
     }
 }
 
@@ -147,4 +153,42 @@ fn entries(text: &str) -> impl Iterator<Item = &str> {
     text.lines()
         .map(|line| line.split_once('#').map_or(line, |(entry, _)| entry).trim())
         .filter(|entry| !entry.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::unicode::normalise;
+
+    #[test]
+    fn built_in_entries_are_canonical_and_listed_for_one_reason() {
+        let mut seen = BTreeSet::new();
+        for (_, text) in GROUPS {
+            for entry in entries(text) {
+                assert_eq!(normalise(entry), entry);
+                let parsed = Entry::parse(&format!("exact {entry}"));
+                assert_eq!(parsed, Ok(Some(Entry::Exact(entry.to_owned()))));
+                assert!(seen.insert(entry), "{entry} is listed twice");
+            }
+        }
+        assert!(seen.len() > 700);
+    }
+
+    #[test]
+    fn suffixes_begin_at_their_only_dot() {
+        for suffix in entries(SUFFIXES) {
+            assert_eq!(suffix.rfind('.'), Some(0), "{suffix}");
+            assert_eq!(normalise(suffix), suffix);
+        }
+    }
+
+    #[test]
+    fn codes_are_those_that_are_serialised() {
+        for reason in ReservedReason::ALL {
+            assert_eq!(
+                serde_json::to_value(reason).expect("plain data"),
+                reason.code()
+            );
+        }
+    }
 }

@@ -205,7 +205,7 @@ async fn a_claim_calls_back_before_others_can_see_the_row() {
         let claim = fixture
             .store
             .claim("early", &canonical, &|| {
-                called.store(true, Ordering::SeqCst)
+                called.store(true, Ordering::SeqCst);
             })
             .await;
         assert_eq!(claim.expect("an answer"), Claim::Claimed);
@@ -215,7 +215,7 @@ async fn a_claim_calls_back_before_others_can_see_the_row() {
         let refused = fixture
             .store
             .claim("early", &canonical, &|| {
-                called_again.store(true, Ordering::SeqCst)
+                called_again.store(true, Ordering::SeqCst);
             })
             .await;
         assert_eq!(refused.expect("an answer"), Claim::Taken);

@@ -52,10 +52,28 @@ pub(crate) async fn serve_warm(url: &str, more: &[&str]) -> Service {
 }
 
 pub(crate) async fn wait_until_following(service: &Service) {
-    within(Duration::from_secs(60), "the service follows", async || {
-        service.metric("namegate_trusted").await == 1.0
+    within(Duration::from_mins(1), "the service follows", async || {
+        is_trusted(service).await
     })
     .await;
+}
+
+/// Whether free names are answered from memory now.
+pub(crate) async fn is_trusted(service: &Service) -> bool {
+    count(service, "namegate_trusted").await == 1
+}
+
+/// A metric that counts.
+pub(crate) async fn count(service: &Service, series: &str) -> u64 {
+    let value = service.metric(series).await;
+    assert!(value >= 0.0 && value.fract() == 0.0, "{series} is {value}");
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a whole number, as asserted"
+    )]
+    let count = value as u64;
+    count
 }
 
 /// Looks again and again until `is_so`.

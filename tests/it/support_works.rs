@@ -1,6 +1,7 @@
 //! The tools keep their own promises: a fault test proves nothing when its fault did not happen.
 
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,8 +15,10 @@ use crate::support::wire::{Direction, FaultyWire};
 /// Set for a copy of this test binary that is going to be killed.
 const VICTIM: &str = "SUPPORT_WORKS_VICTIM";
 
-const SERVE: [&str; 5] = [
+/// A service on ports of its own, on a database that it sets up.
+const SERVE: [&str; 6] = [
     "serve",
+    "--migrate",
     "--listen",
     "127.0.0.1:0",
     "--admin-listen",
@@ -208,31 +211,38 @@ async fn a_slow_wire_delays_both_ways() {
     assert!(asked.elapsed() >= Duration::from_millis(200));
 }
 
-/// Starts a copy of this very test, lets it start everything, and kills it.
 #[tokio::test]
 async fn nothing_outlives_a_killed_test_process() {
+    kill_a_copy_of("nothing_outlives_a_killed_test_process", false).await;
+}
+
+#[tokio::test]
+async fn nothing_frozen_outlives_a_killed_test_process() {
+    kill_a_copy_of("nothing_frozen_outlives_a_killed_test_process", true).await;
+}
+
+/// Starts a copy of the calling test, lets it start one of everything, and kills it.
+async fn kill_a_copy_of(test: &str, is_frozen: bool) {
     if std::env::var_os(VICTIM).is_some() {
-        return wait_to_be_killed().await;
+        wait_to_be_killed(is_frozen).await;
     }
-    let this_test = "support_works::nothing_outlives_a_killed_test_process";
     let mut victim = Command::new(std::env::current_exe().expect("a running program has a path"))
-        .args(["--exact", this_test, "--nocapture"])
+        .args(["--exact", &format!("support_works::{test}"), "--nocapture"])
         .env(VICTIM, "1")
         .stdout(Stdio::piped())
         .spawn()
         .expect("this program can be started");
-    let stdout = BufReader::new(
-        victim
-            .stdout
-            .take()
-            .expect("the stream was asked to be piped"),
-    );
-    let lines = stdout.lines().map(|line| line.expect("text"));
-    let mut words = lines.filter_map(|line| line.strip_prefix("victim: ").map(str::to_owned));
-    let directory = words.next().expect("the victim says its directory");
-    let pids: Vec<Pid> = words
-        .next()
-        .expect("the victim says its processes")
+    let stdout = victim
+        .stdout
+        .take()
+        .expect("the stream was asked to be piped");
+    let lines = BufReader::new(stdout)
+        .lines()
+        .map(|line| line.expect("the victim prints text"));
+    let mut words = lines.filter_map(|line| Some(line.strip_prefix("victim: ")?.to_owned()));
+    let directory = PathBuf::from(words.next().expect("the victim says its directory"));
+    let pids = words.next().expect("the victim says its processes");
+    let pids: Vec<Pid> = pids
         .split(' ')
         .map(|pid| {
             pid.parse()
@@ -241,38 +251,39 @@ async fn nothing_outlives_a_killed_test_process() {
                 .expect("a process id")
         })
         .collect();
-    assert!(pids.len() > 5 && pids.iter().all(|&pid| process::is_running(pid)));
-    assert!(std::path::Path::new(&directory).exists());
+    assert!(directory.exists() && pids.len() > 2);
+    // Of the others one may be a session that was just ending.
+    assert!(pids[..2].iter().all(|&pid| process::is_running(pid)));
 
     victim.kill().expect("a child can be killed");
     victim.wait().expect("a child can be waited for");
 
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while std::path::Path::new(&directory).exists()
-        || pids.iter().any(|&pid| process::is_running(pid))
-    {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while directory.exists() || pids.iter().any(|&pid| process::is_running(pid)) {
         assert!(
             Instant::now() < deadline,
-            "{directory} or one of {pids:?} is still there"
+            "one of {pids:?} or their directory is still there"
         );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
-async fn wait_to_be_killed() {
+async fn wait_to_be_killed(is_frozen: bool) {
     let cluster = Cluster::private().await;
-    let service = Service::spawn(&SERVE, &[]).await;
-    let mut pids = process::children_of(cluster.pid());
-    pids.extend([cluster.pid(), service.pid()]);
+    let database = cluster.database("victim").await;
+    let service = Service::spawn(&SERVE, &[("DATABASE_URL", &database.url)]).await;
+    let mut pids = vec![cluster.pid(), service.pid()];
+    pids.extend(process::children_of(cluster.pid()));
+    if is_frozen {
+        cluster.pause();
+        service.pause();
+    }
     let pids: Vec<String> = pids
         .iter()
         .map(|pid| pid.as_raw_pid().to_string())
         .collect();
-    println!(
-        "\nvictim: {}\nvictim: {}",
-        cluster.directory().display(),
-        pids.join(" ")
-    );
+    let directory = cluster.directory().display();
+    println!("\nvictim: {directory}\nvictim: {}", pids.join(" "));
     std::future::pending::<()>().await;
 }
 

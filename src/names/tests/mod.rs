@@ -2,8 +2,11 @@
 
 mod every_character;
 mod judging;
+mod laws;
 mod parsing;
 mod reserved_names;
+mod suggesting;
+mod unicode_names;
 
 use super::{Judgement, Policy, Profile, Reserved};
 

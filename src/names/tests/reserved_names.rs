@@ -1,5 +1,6 @@
 //! Names that are kept back.
 
+use super::super::{EntryError, Judgement, NameError, Policy, Profile, Reserved, ReservedError};
 use super::{ascii, unicode, verdict};
 
 fn all_are(reason: &str, names: &[&str]) {
@@ -201,7 +202,6 @@ fn ordinary_names_stay_allowed() {
 
 #[test]
 fn operators_ask_past_the_list_but_not_past_the_rules() {
-    use super::super::{Judgement, NameError};
     assert!(
         matches!(ascii().judge_as_operator("Admin"), Judgement::Allowed(canonical) if canonical.as_str() == "admin")
     );
@@ -209,4 +209,95 @@ fn operators_ask_past_the_list_but_not_past_the_rules() {
         ascii().judge_as_operator("me"),
         Judgement::Invalid(NameError::TooShort { min: 3 })
     );
+}
+
+fn with_list(text: &str) -> Policy {
+    let reserved = Reserved::built_in().with_operator_list(text);
+    Policy::new(Profile::Ascii, reserved.expect("well formed"))
+}
+
+#[test]
+fn operators_add_names_and_words() {
+    let policy = with_list(
+        "sam.saffron\n*admin*\n\n# words\ntoken immo # and why\r\nsubstring swear\ni42-*",
+    );
+    for (raw, expected) in [
+        ("sam.saffron", "reserved:operator"),
+        ("SAM.Saffron", "reserved:operator"),
+        ("sam9saffron", "sam9saffron"),
+        ("superadmin1", "reserved:operator"),
+        ("sam", "sam"),
+        ("immo", "reserved:word"),
+        ("immo-rent", "reserved:word"),
+        ("zimmo42", "zimmo42"),
+        ("unswearing", "reserved:word"),
+        ("i42-test", "reserved:operator"),
+        ("i42", "i42"),
+        // What is built in keeps its reason, and what is malformed is malformed.
+        ("admin", "reserved:route"),
+        ("admin--1", "invalid:separator"),
+        ("immo immo", "invalid:whitespace"),
+    ] {
+        assert_eq!(verdict(&policy, raw), expected, "{raw}");
+    }
+    assert_eq!(verdict(&ascii(), "immo"), "immo");
+}
+
+#[test]
+fn a_name_that_is_listed_is_reserved_even_if_misshapen() {
+    let policy = with_list("xy\n.secret");
+    for (raw, expected) in [
+        ("xy", "reserved:operator"),
+        (".secret", "reserved:operator"),
+        ("xz", "invalid:too_short"),
+    ] {
+        assert_eq!(verdict(&policy, raw), expected, "{raw}");
+    }
+}
+
+#[test]
+fn a_malformed_line_spoils_the_list_and_is_named() {
+    for (list, line, source) in [
+        (
+            "sam.saffron\n*admin*\nsam)",
+            3,
+            EntryError::Character { found: ')' },
+        ),
+        (
+            "\n# comment\n\nregex sa.m",
+            4,
+            EntryError::Mode {
+                found: "regex".into(),
+            },
+        ),
+        ("*", 1, EntryError::Everything),
+        ("acme\r\ntoken\r\n", 2, EntryError::Empty),
+    ] {
+        let error = Reserved::built_in()
+            .with_operator_list(list)
+            .expect_err(list);
+        assert_eq!(error, ReservedError { line, source });
+    }
+    let error = Reserved::nothing()
+        .with_operator_list("good\nbad!")
+        .expect_err("malformed");
+    let source = std::error::Error::source(&error).expect("a cause");
+    assert_eq!(
+        format!("{error}: {source}"),
+        "line 2: no name can hold the character '!'"
+    );
+}
+
+#[test]
+fn a_list_saved_on_windows_is_read() {
+    let policy = with_list("\u{FEFF}acme\r\ntoken immo\r\n");
+    assert_eq!(verdict(&policy, "acme"), "reserved:operator");
+    assert_eq!(verdict(&policy, "my-immo"), "reserved:word");
+}
+
+#[test]
+fn an_empty_list_changes_nothing() {
+    for list in ["", "\n\n", "# nothing yet"] {
+        assert_eq!(verdict(&with_list(list), "alice"), "alice");
+    }
 }

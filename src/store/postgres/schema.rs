@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sqlx::migrate::MigrateError;
-use sqlx::postgres::PgConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
 
 use crate::gate::StoreError;
 use crate::store::postgres::connection;
@@ -16,6 +16,7 @@ pub(super) async fn migrate(
 ) -> Result<(), StoreError> {
     let mut connection = connection::open(options, deadline).await?;
     fitness::server(&mut connection).await?;
+    refuse_a_foreign_table(&mut connection).await?;
     let mut migrator = sqlx::migrate!("migrations/postgres");
     // Our own bookkeeping in our own schema: the application may use sqlx migrations in the same database.
     migrator.create_schema("namegate");
@@ -26,15 +27,36 @@ pub(super) async fn migrate(
         .map_err(explain)
 }
 
+/// Looks before the first step is taken: steps are transactions of their own, and the feed would be left behind alone.
+async fn refuse_a_foreign_table(connection: &mut PgConnection) -> Result<(), StoreError> {
+    let is_foreign: bool = sqlx::query_scalar(
+        "SELECT to_regclass('users') IS NOT NULL AND to_regclass('namegate.migrations') IS NULL",
+    )
+    .fetch_one(connection)
+    .await
+    .map_err(classify)?;
+    if is_foreign {
+        Err(foreign_table())
+    } else {
+        Ok(())
+    }
+}
+
+fn foreign_table() -> StoreError {
+    StoreError::Unfit(
+        "a table `users` exists already and was not made by namegate; it is left as it is".into(),
+    )
+}
+
 fn explain(error: MigrateError) -> StoreError {
     match error {
         MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
             let code = error.as_database_error().map(state).unwrap_or_default();
             match code.as_str() {
-                "42P07" => StoreError::Unfit(
-                    "a table `users` exists already and was not made by namegate; it is left as it is".into(),
+                "42P07" => foreign_table(),
+                "42501" => StoreError::Unfit(
+                    "the role may not create tables here: run migrate as the owner".into(),
                 ),
-                "42501" => StoreError::Unfit("the role may not create tables here: run migrate as the owner".into()),
                 _ => classify(error),
             }
         }

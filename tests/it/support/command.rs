@@ -1,11 +1,12 @@
 //! One command, run to its end: what it printed and how it ended. Never longer than its deadline.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::panic;
 use std::process::Stdio;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::lifeline::{Leash, drain};
+use super::lifeline::Leash;
 
 /// A command that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +65,7 @@ pub(crate) fn finish_blocking(mut leash: Leash, patience: Duration) -> Finished 
     let (stdout, stderr) = (stdout.map(drain), stderr.map(drain));
     let ended = running.block_until_end(patience);
     drop(running);
-    let text = |reader: Option<std::thread::JoinHandle<Vec<u8>>>| {
+    let text = |reader: Option<JoinHandle<Vec<u8>>>| {
         let bytes = reader
             .map(|reader| reader.join().expect("reading does not panic"))
             .unwrap_or_default();
@@ -86,6 +87,16 @@ pub(crate) fn finish_blocking(mut leash: Leash, patience: Duration) -> Finished 
 /// A file that holds `input`, to be a command's standard input.
 pub(crate) fn input_file(input: &[u8]) -> io::Result<tempfile::NamedTempFile> {
     let mut file = tempfile::NamedTempFile::new()?;
-    io::Write::write_all(&mut file, input)?;
+    file.write_all(input)?;
     Ok(file)
+}
+
+/// Reads `stream` to its end on a thread of its own; a program must not block on a full pipe.
+fn drain(mut stream: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What was read before an error is worth more to a failing test than the error.
+        let _ = stream.read_to_end(&mut bytes);
+        bytes
+    })
 }

@@ -1,4 +1,5 @@
-//! A small HTTP/1.1 client that shows a test what was on the wire, and can send what no proper client would.
+//! A small HTTP/1.1 client that shows a test what was on the wire, and can send what no proper
+//! client would.
 //!
 //! No redirects, no compression, no TLS, no pooling. Every wait has an end: [`PATIENCE`].
 
@@ -95,7 +96,8 @@ pub(crate) async fn raw(address: SocketAddr, bytes: &[u8]) -> Option<Reply> {
     }
 }
 
-/// One connection, kept open from question to question: for thousands of them, and for watching it close.
+/// One connection, kept open from question to question: for thousands of them, and for watching it
+/// close.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: BufReader<TcpStream>,
@@ -127,7 +129,8 @@ impl Connection {
         self.request("GET", path_and_query, &[], b"").await
     }
 
-    /// Sends a request, with `Host` and, where there is a body, `Content-Length`, and reads its answer.
+    /// Sends a request, with `Host` and, where there is a body, `Content-Length`, and reads its
+    /// answer.
     /// # Errors
     /// As [`Connection::reply`].
     pub(crate) async fn request(
@@ -159,10 +162,11 @@ impl Connection {
         within(self.patience, self.stream.get_mut().write_all(bytes)).await
     }
 
-    /// Reads one answer to a request of this `method`: one to `HEAD` has no body, whatever its headers say.
+    /// Reads one answer to a request of this `method`: one to `HEAD` has no body, whatever its
+    /// headers say.
     /// # Errors
-    /// `UnexpectedEof` when the server closed before the answer was whole, `TimedOut` when it fell silent,
-    /// `InvalidData` when what it sent is no HTTP/1.1.
+    /// `UnexpectedEof` when the server closed before the answer was whole, `TimedOut` when it fell
+    /// silent, `InvalidData` when what it sent is no HTTP/1.1.
     pub(crate) async fn reply(&mut self, method: &str) -> Result<Reply> {
         let status_line = self.line().await?;
         let status = status_line
@@ -268,7 +272,8 @@ impl Connection {
     }
 }
 
-/// `text` for use in a query: everything but the unreserved characters of RFC 3986 is encoded, byte by byte.
+/// `text` for use in a query: everything but the unreserved characters of RFC 3986 is encoded, byte
+/// by byte.
 pub(crate) fn percent_encoded(text: &str) -> String {
     text.bytes().fold(String::new(), |mut encoded, byte| {
         match byte {

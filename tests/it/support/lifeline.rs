@@ -1,27 +1,27 @@
-//! Nothing outlives the test process: its programs end and its directories vanish, even after SIGKILL.
+//! A program never outlives the test process, even when that is ended by SIGKILL.
 //!
-//! A killed process runs no destructor, but the kernel closes its files. So beside each program and each
-//! directory a small shell reads from a pipe whose other end is open in the test process alone:
+//! A killed process runs no destructor, but the kernel closes its files. So beside each program a
+//! small shell reads from a pipe whose other end is open in the test process alone:
 //!
 //! ```text
 //! test process ═══ pipe ═══▶ watch: sh, `read`
 //!      │                        │
-//!      │ starts                 │ a line: all is well, the watch ends
+//!      │ starts                 │ a line: the program has ended, the watch ends too
 //!      ▼                        │ end of file: the test process is gone
-//!   program, directory ◀────────┘ signal the program, remove the directory
+//!   program ◀───────────────────┘ signal the program
 //! ```
 //!
-//! Both kinds lead a process group of their own: a Ctrl-C in the terminal ends the test process, and only
-//! thereby what hangs on its pipes. Not covered: a program's own children, if it leaves them behind.
+//! The program leads a process group of its own: a Ctrl-C in the terminal ends the test process,
+//! and the program by way of the pipe. Not covered: children that a program leaves behind.
 
 use std::ffi::OsStr;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use super::process::{self, Pid, Signal};
+use super::process::{self, Account, Pid, Signal};
 
 /// How often an end is looked for.
 const GLANCE: Duration = Duration::from_millis(5);
@@ -30,39 +30,22 @@ const GLANCE: Duration = Duration::from_millis(5);
 /// More than the 5 s after which a PostgreSQL that stops in haste kills its own stragglers.
 const LAST_WORDS: Duration = Duration::from_secs(15);
 
-/// Turns into the program: `exec` keeps the process id, so signals and exit status are the program's own.
-/// The watch is a grandchild, so that a program which counts or stops its children does not find it among them.
-/// SIGCONT comes second: a stopped process acts on the first signal only once it runs again.
+/// Turns into the program: `exec` keeps the process id, so signals and exit status are the
+/// program's own. The watch is a grandchild, so that a program which counts or stops its children
+/// does not find it among them. It ignores the SIGHUP that the kernel sends to the group of a
+/// stopped program whose parent dies. SIGCONT comes second: a stopped program acts on the first
+/// signal only once it runs again.
 const WATCH_AND_EXEC: &str = r#"
 signal=$1 input=$2
 shift 2
 exec 3<&0 <"$input"
-( (read -r _ <&3 || { kill "-$signal" $$; kill -CONT $$; }) >/dev/null 2>&1 & )
+( (trap '' HUP; read -r _ <&3 || { kill "-$signal" $$; kill -CONT $$; }) >/dev/null 2>&1 & )
 exec "$@" 3<&-
 "#;
 
-/// Arguments of the shell before the program: `-c`, the script, the shell's name, the signal, the input.
+/// Arguments of the shell before the program: `-c`, the script, the shell's name, the signal, the
+/// input.
 const WRAPPER_WORDS: usize = 5;
-
-/// Makes a directory, says where, and removes it at the end of the pipe.
-/// A program that is just ending may still write into it, hence the loop: once the directory itself is gone,
-/// nothing can be created in it any more.
-const HOLD_DIRECTORY: &str = r#"
-umask 077
-directory=$(mktemp -d "$1/namegate-test.XXXXXX") || directory=$(mktemp -d /tmp/namegate-test.XXXXXX) || exit
-echo "$directory"
-read -r _
-eval "$2"
-tries=0
-until rm -rf "$directory" || [ $((tries += 1)) -ge 100 ]; do sleep 0.1; done
-"#;
-
-/// The user that a program runs as or a directory belongs to, where that is not the user of the tests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Account {
-    pub(crate) uid: u32,
-    pub(crate) gid: u32,
-}
 
 /// A program about to be started on a lifeline.
 #[derive(Debug)]
@@ -109,14 +92,15 @@ impl Leash {
             .join(" ")
     }
 
-    /// The command, to add arguments, environment and output streams to; its standard input is taken.
+    /// The command, to add arguments, environment and output streams to; its standard input is
+    /// taken.
     pub(crate) fn command(&mut self) -> &mut Command {
         &mut self.command
     }
 
     /// Runs the program as `account`.
     pub(crate) fn run_as(mut self, account: Option<Account>) -> Self {
-        run_as(&mut self.command, account);
+        process::run_as(&mut self.command, account);
         self
     }
 
@@ -196,7 +180,8 @@ impl Leashed {
         }
     }
 
-    /// A process id may be given away again once its process was waited for: the watch must not signal it then.
+    /// A process id may be given away again once its process was waited for: the watch must not
+    /// signal it then.
     fn dismiss_watch(&mut self) {
         if let Some(mut lifeline) = self.lifeline.take() {
             // A watch that is gone already needs no dismissal.
@@ -213,76 +198,5 @@ impl Drop for Leashed {
             self.signal(Signal::KILL);
             self.block_until_end(LAST_WORDS);
         }
-    }
-}
-
-/// A directory that is removed when this is dropped or the test process is gone.
-#[derive(Debug)]
-pub(crate) struct ScratchDir {
-    path: PathBuf,
-    keeper: Child,
-}
-
-impl ScratchDir {
-    /// An empty directory that only `account` (and root) can enter.
-    ///
-    /// `farewell`: shell commands to run before the removal; `$directory` is where.
-    /// # Panics
-    /// When neither the system's directory for temporary files nor `/tmp` can be written to.
-    pub(crate) fn new(account: Option<Account>, farewell: &str) -> Self {
-        let mut command = Command::new("sh");
-        command
-            .args(["-c", HOLD_DIRECTORY, "sh"])
-            .arg(std::env::temp_dir())
-            .arg(farewell)
-            .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .process_group(0);
-        run_as(&mut command, account);
-        let mut keeper = command.spawn().expect("a POSIX shell named sh is in PATH");
-        let mut path = String::new();
-        let stdout = keeper
-            .stdout
-            .take()
-            .expect("the stream was asked to be piped");
-        BufReader::new(stdout)
-            .read_line(&mut path)
-            .expect("a shell's output can be read");
-        let path = PathBuf::from(path.trim_end_matches('\n'));
-        assert!(
-            path.is_dir(),
-            "no directory for temporary files can be written to by {account:?}"
-        );
-        Self { path, keeper }
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for ScratchDir {
-    fn drop(&mut self) {
-        drop(self.keeper.stdin.take());
-        // The keeper was started here and is waited for nowhere else.
-        let _ = self.keeper.wait();
-    }
-}
-
-/// Reads `stream` to its end on a thread of its own; a program must not block on a full pipe.
-pub(crate) fn drain(mut stream: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        // What was read before an error is worth more to a failing test than the error.
-        let _ = stream.read_to_end(&mut bytes);
-        bytes
-    })
-}
-
-fn run_as(command: &mut Command, account: Option<Account>) {
-    if let Some(Account { uid, gid }) = account {
-        command.uid(uid).gid(gid); // the standard library also drops root's other groups
     }
 }

@@ -78,8 +78,9 @@ pub(crate) fn samples(page: &str) -> Vec<Sample> {
         .collect()
 }
 
-/// The sum of all samples that `series` includes: of one when it has all their labels, of a whole family when
-/// it has none; 0 when there is no such sample, since many counters first show when they first count.
+/// The sum of all samples that `series` includes: of one when it has all their labels, of a whole
+/// family when it has none; 0 when there is no such sample, since many counters first show when
+/// they first count.
 /// # Panics
 /// When `series` or the page cannot be read.
 #[track_caller]

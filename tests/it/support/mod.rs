@@ -4,8 +4,9 @@
 //!
 //! | module | gives a test |
 //! | --- | --- |
-//! | [`lifeline`] | programs and directories that are gone when the test process is, however it ended |
 //! | [`process`] | signals, and which processes there are |
+//! | [`lifeline`] | programs that are gone when the test process is, however it ended |
+//! | [`scratch`] | directories that are gone then |
 //! | [`command`] | one command run to its end |
 //! | [`output`] | what a running program prints |
 //! | [`port`] | TCP ports that stay free while nobody listens |
@@ -31,5 +32,6 @@ pub(crate) mod output;
 pub(crate) mod port;
 pub(crate) mod postgres;
 pub(crate) mod process;
+pub(crate) mod scratch;
 pub(crate) mod service;
 pub(crate) mod wire;

@@ -4,12 +4,14 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::net::{Ipv4Addr, TcpListener};
 
-/// Below the ports that systems give to outgoing connections (from 32,768 on Linux, 49,152 elsewhere). A server
-/// that comes back on its port must not find it taken by a client, and a client that tries the port of a stopped
-/// server again and again must not be given that very port as its own: it would then be connected to itself.
+/// Below the ports that systems give to outgoing connections (from 32,768 on Linux, 49,152
+/// elsewhere). A server that comes back on its port must not find it taken by a client, and a
+/// client that tries the port of a stopped server again and again must not be given that very port
+/// as its own: it would then be connected to itself.
 const RANGE: std::ops::Range<u16> = 15_000..32_000;
 
-/// A port of 127.0.0.1 that nothing listens on, chosen at random so that parallel test runs rarely meet.
+/// A port of 127.0.0.1 that nothing listens on, chosen at random so that parallel test runs rarely
+/// meet.
 /// # Panics
 /// When a thousand tries find none.
 pub(crate) fn unused() -> u16 {

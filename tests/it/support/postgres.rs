@@ -1,28 +1,30 @@
-//! A real PostgreSQL server, owned by the test: it may be stopped, killed, frozen and started again.
+//! A real PostgreSQL server, owned by the test: it may be stopped, killed, frozen and started
+//! again.
 //!
 //! ```text
 //!            start                     stop_fast, stop_immediate, kill_minus_nine
-//! stopped ───────────▶ running ─────────────────────────────────────────────────▶ stopped
+//! stopped ───────────▶ running ────────────────────────────────────────────────▶ stopped
 //!                        │ ▲
 //!                  pause ▼ │ resume
 //!                       frozen
 //! ```
 //!
-//! Port, socket and data stay the same over all of that. Whatever state it is in, server and data are gone when
-//! the [`Cluster`] is dropped or the test process ends in any way.
+//! Port, socket and data stay the same over all of that. Whatever state it is in, server and data
+//! are gone when the [`Cluster`] is dropped or the test process ends in any way.
 //!
-//! Most tests need no server of their own: [`Cluster::shared`] gives the one that all of them share, and
-//! [`Cluster::database`] a database apart in it. It does not write through to the disk and must not be harmed.
+//! Most tests need no server of their own: [`Cluster::shared`] gives the one that all of them
+//! share, and [`Cluster::database`] a database apart in it. It does not write through to the disk
+//! and must not be harmed.
 //!
-//! Not simulated: the loss of what the operating system has not written yet. A SIGKILL takes the server's memory,
-//! not the page cache.
+//! Not simulated: the loss of what the operating system has not written yet. A SIGKILL takes the
+//! server's memory, not the page cache.
 
+mod builder;
 mod database;
 mod installation;
 mod template;
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -32,10 +34,11 @@ use tokio::sync::OnceCell;
 
 use super::command::{self, Finished};
 use super::http::percent_encoded;
-use super::lifeline::{Leashed, ScratchDir};
-use super::port;
+use super::lifeline::Leashed;
 use super::process::{self, Pid, Signal};
+use super::scratch::ScratchDir;
 
+pub(crate) use builder::{Builder, Durability};
 pub(crate) use database::{Database, TURKISH};
 use installation::Installation;
 
@@ -48,160 +51,11 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// How often a starting server's state is looked at.
 const GLANCE: Duration = Duration::from_millis(10);
 
-/// A server killed by SIGKILL leaves its small System V memory segment behind; its id is the last word of line 7.
-const FREE_SHARED_MEMORY: &str = r#"
-segment=$(sed -n 's/.* //; 7p' "$directory/data/postmaster.pid") && [ "$segment" ] && ipcrm -m "$segment"
-"#;
-
-/// Whether a commit waits for the disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Durability {
-    /// As in production.
-    On,
-    /// Faster; for clusters that are not crashed.
-    Off,
-}
-
-/// What a new cluster's data directory is made from.
-#[derive(Debug)]
-enum Origin {
-    /// A copy of one that this process made before: quick, but all copies have the same system identifier.
-    Copy,
-    /// Its own run of `initdb`, with a system identifier of its own.
-    Initdb,
-    /// A base backup of the server at this port, which it then follows.
-    StandbyOf(u16),
-}
-
-/// Choices for a cluster; see [`Cluster::builder`].
-#[derive(Debug)]
-pub(crate) struct Builder {
-    durability: Durability,
-    initdb_options: Vec<String>,
-    settings: Vec<(String, String)>,
-    origin: Origin,
-}
-
-impl Builder {
-    pub(crate) fn durability(self, durability: Durability) -> Self {
-        Self { durability, ..self }
-    }
-
-    /// Further options of `initdb`, such as `["--locale-provider=icu", "--icu-locale=tr"]`.
-    pub(crate) fn initdb<'a>(mut self, options: impl IntoIterator<Item = &'a str>) -> Self {
-        self.initdb_options
-            .extend(options.into_iter().map(str::to_owned));
-        self
-    }
-
-    /// A line of `postgresql.conf`; of two for one name the later wins, over the defaults too.
-    pub(crate) fn setting(mut self, name: &str, value: &str) -> Self {
-        self.settings.push((name.to_owned(), value.to_owned()));
-        self
-    }
-
-    /// Gives the cluster a system identifier that no other has, at the cost of a second.
-    pub(crate) fn own_identity(self) -> Self {
-        Self {
-            origin: Origin::Initdb,
-            ..self
-        }
-    }
-
-    /// Makes the cluster a streaming standby of `primary`; see [`Cluster::promote`].
-    pub(crate) fn standby_of(self, primary: &Cluster) -> Self {
-        Self {
-            origin: Origin::StandbyOf(primary.port),
-            ..self
-        }
-    }
-
-    /// Makes the cluster and starts it.
-    /// # Panics
-    /// When PostgreSQL is missing and cannot be installed, or does not start with these choices.
-    pub(crate) async fn start(self) -> Cluster {
-        let mut cluster = command::off_the_runtime(|| self.make()).await;
-        while !cluster.try_start(Instant::now() + PATIENCE).await {
-            let log = cluster.log();
-            assert!(
-                log.contains("could not bind"),
-                "PostgreSQL does not start; its log:\n{log}"
-            );
-            cluster.port = port::unused(); // somebody was quicker; nobody knows the old port yet
-        }
-        cluster
-    }
-
-    fn make(self) -> Cluster {
-        let installation = Installation::ready();
-        let directory = ScratchDir::new(installation.account, FREE_SHARED_MEMORY);
-        let data = directory.path().join("data");
-        match self.origin {
-            Origin::Copy => template::copy(installation, &self.initdb_options, &data),
-            Origin::Initdb => template::initdb(installation, &self.initdb_options, &data),
-            Origin::StandbyOf(port) => template::base_backup(installation, port, &data),
-        }
-        let defaults = defaults(installation, self.durability);
-        append_settings(&data, defaults.chain(self.settings));
-        Cluster {
-            postmaster: Mutex::new(None),
-            directory,
-            installation,
-            port: port::unused(),
-            is_shared: false,
-            databases: AtomicU32::new(0),
-        }
-    }
-}
-
-/// `database` of the server that `port` of 127.0.0.1 leads to, as the superuser.
-fn url(port: u16, database: &str) -> String {
-    format!("postgres://{SUPERUSER}@127.0.0.1:{port}/{database}")
-}
-
-/// What every cluster is set to unless told otherwise.
-fn defaults(
-    installation: &Installation,
-    durability: Durability,
-) -> impl Iterator<Item = (String, String)> {
-    let always: &[_] = &[
-        ("max_connections", "300"), // many tests share a server, each with its pools
-        ("max_prepared_transactions", "10"), // PREPARE TRANSACTION is off by default
-        ("dynamic_shared_memory_type", "mmap"), // in the data directory, so that a crash leaves nothing in /dev/shm
-        ("log_line_prefix", "%m [%p] %a "),
-    ];
-    let statistics: &[_] = if installation.has_library("pg_stat_statements") {
-        &[("shared_preload_libraries", "pg_stat_statements")]
-    } else {
-        &[]
-    };
-    let unsafe_speed: &[_] = match durability {
-        Durability::On => &[],
-        Durability::Off => &[("fsync", "off"), ("full_page_writes", "off")],
-    };
-    let lists = [always, statistics, unsafe_speed].into_iter().flatten();
-    lists
-        .map(|&(name, value)| (name.to_owned(), value.to_owned()))
-        .collect::<Vec<_>>()
-        .into_iter()
-}
-
-fn append_settings(data: &Path, settings: impl Iterator<Item = (String, String)>) {
-    let mut file = OpenOptions::new()
-        .append(true)
-        .open(data.join("postgresql.conf"))
-        .expect("initdb wrote the file");
-    for (name, value) in settings {
-        let line = format!("{name} = '{}'\n", value.replace('\'', "''"));
-        file.write_all(line.as_bytes())
-            .expect("a file in a fresh directory can be written");
-    }
-}
-
 /// A PostgreSQL server and its data.
 #[derive(Debug)]
 pub(crate) struct Cluster {
-    /// The server while it runs; before `directory`, so that it is stopped before its data is removed.
+    /// The server while it runs; before `directory`, so that it is stopped before its data is
+    /// removed.
     postmaster: Mutex<Option<Leashed>>,
     directory: ScratchDir,
     installation: &'static Installation,
@@ -212,7 +66,8 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// The cluster that the tests of this process share, made on first use. It cannot be stopped or frozen.
+    /// The cluster that the tests of this process share, made on first use. It cannot be stopped or
+    /// frozen.
     pub(crate) async fn shared() -> &'static Self {
         static SHARED: OnceCell<Cluster> = OnceCell::const_new();
         SHARED
@@ -230,12 +85,7 @@ impl Cluster {
     }
 
     pub(crate) fn builder() -> Builder {
-        Builder {
-            durability: Durability::On,
-            initdb_options: Vec::new(),
-            settings: Vec::new(),
-            origin: Origin::Copy,
-        }
+        Builder::default()
     }
 
     /// The TCP port on 127.0.0.1, the same for the cluster's whole life.
@@ -267,7 +117,8 @@ impl Cluster {
         self.database_with(prefix, "").await
     }
 
-    /// As [`Cluster::database`], with options of `CREATE DATABASE` such as `TEMPLATE other` or [`TURKISH`].
+    /// As [`Cluster::database`], with options of `CREATE DATABASE` such as `TEMPLATE other` or
+    /// [`TURKISH`].
     pub(crate) async fn database_with(&self, prefix: &str, options: &str) -> Database {
         // Only the number must differ: nothing else is published with it.
         let number = self.databases.fetch_add(1, Ordering::Relaxed);
@@ -283,26 +134,28 @@ impl Cluster {
         Database::new(self.port, "postgres".to_owned())
     }
 
-    /// Feeds `script`, SQL and backslash commands, to the real `psql`; it stops at the first error with code 3.
-    /// Rows come as plain lines, columns parted by `|`.
+    /// Feeds `script`, SQL and backslash commands, to the real `psql`; it stops at the first error
+    /// with code 3. Rows come as plain lines, columns parted by `|`.
     pub(crate) async fn psql(&self, database: &str, script: &str) -> Finished {
-        let input =
-            command::input_file(script.as_bytes()).expect("a temporary file can be written");
-        let mut psql = self.installation.client_reading(input.path(), "psql");
-        psql.command()
-            .args([
-                "--no-psqlrc",
-                "--quiet",
-                "--no-align",
-                "--tuples-only",
-                "--set=ON_ERROR_STOP=1",
-            ])
-            .args(["--dbname", &self.url_for(database)]);
-        command::finish(psql, PATIENCE).await
+        let quietly = ["--no-psqlrc", "--quiet", "--no-align", "--tuples-only"];
+        let arguments = [&quietly[..], &["--set=ON_ERROR_STOP=1", database]].concat();
+        self.client("psql", &arguments, script.as_bytes()).await
     }
 
-    /// Starts the server, as often as it takes: after a crash it may find traces of its former life at first.
-    /// Returns once it takes connections. A server that runs already is left alone.
+    /// Runs one of PostgreSQL's client programs, such as `pg_dump`, against this server.
+    pub(crate) async fn client(&self, name: &str, arguments: &[&str], input: &[u8]) -> Finished {
+        let input = command::input_file(input).expect("a temporary file can be written");
+        let mut client = self.installation.client_reading(input.path(), name);
+        client
+            .command()
+            .args(arguments)
+            .envs([("PGHOST", "127.0.0.1"), ("PGUSER", SUPERUSER)])
+            .env("PGPORT", self.port.to_string());
+        command::finish(client, PATIENCE).await
+    }
+
+    /// Starts the server, as often as it takes: after a crash it may find traces of its former life
+    /// at first. Returns once it takes connections. A server that runs already is left alone.
     /// # Panics
     /// When it does not take connections within a minute; the message holds its log.
     pub(crate) async fn start(&self) {
@@ -329,13 +182,17 @@ impl Cluster {
         self.end(postmaster, Signal::QUIT).await;
     }
 
-    /// A crash: every process of the server dies by SIGKILL, and nobody tidies up.
+    /// A crash: every process of the server dies by SIGKILL, and nobody tidies up. None is left when
+    /// this returns.
     pub(crate) async fn kill_minus_nine(&self) {
         let mut postmaster = self.take_running();
         // Stopped first, or it would answer the death of its first child with a restart of its own.
         postmaster.signal(Signal::STOP);
-        for child in process::children_of(postmaster.pid()) {
-            process::signal(child, Signal::KILL);
+        while let children @ [_, ..] = &process::children_of(postmaster.pid())[..] {
+            for &child in children {
+                process::signal(child, Signal::KILL);
+            }
+            tokio::time::sleep(GLANCE).await;
         }
         self.end(postmaster, Signal::KILL).await;
     }
@@ -355,7 +212,8 @@ impl Cluster {
     /// Freezes every process: connections stay open, nothing is answered.
     pub(crate) fn pause(&self) {
         let postmaster = self.pid();
-        process::signal(postmaster, Signal::STOP); // first, so that it starts no children while they are counted
+        // First, so that it starts no children while they are counted.
+        process::signal(postmaster, Signal::STOP);
         for child in process::children_of(postmaster) {
             process::signal(child, Signal::STOP);
         }
@@ -385,17 +243,15 @@ impl Cluster {
     }
 
     pub(crate) fn is_running(&self) -> bool {
-        self.lock()
-            .as_mut()
-            .is_some_and(|postmaster| postmaster.ended().is_none())
+        self.running().is_some()
     }
 
     /// Process id of the postmaster.
     /// # Panics
-    /// When the server is stopped.
+    /// When the server is stopped or shared.
     pub(crate) fn pid(&self) -> Pid {
         self.assert_own();
-        self.lock().as_ref().expect("the server runs").pid()
+        self.running().expect("the server runs")
     }
 
     /// All that the server has logged, over all its starts.
@@ -439,7 +295,8 @@ impl Cluster {
         false
     }
 
-    /// Reads what `pg_ctl` waits for: line 1 of the file is the postmaster's process id, line 8 its state.
+    /// Reads what `pg_ctl` waits for: line 1 of the file is the postmaster's process id, line 8 its
+    /// state.
     fn says_it_is_ready(&self, postmaster: Pid) -> bool {
         let file =
             fs::read_to_string(self.directory().join("data/postmaster.pid")).unwrap_or_default();
@@ -456,6 +313,12 @@ impl Cluster {
             "PostgreSQL does not stop on {signal:?}; its log:\n{}",
             self.log()
         );
+    }
+
+    fn running(&self) -> Option<Pid> {
+        let mut postmaster = self.lock();
+        let postmaster = postmaster.as_mut()?;
+        postmaster.ended().is_none().then(|| postmaster.pid())
     }
 
     fn take_running(&self) -> Leashed {
@@ -489,10 +352,15 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         // A frozen session would hold up the stop for seconds.
-        if let Some(postmaster) = self.lock().as_ref() {
-            for child in process::children_of(postmaster.pid()) {
+        if let Some(postmaster) = self.running() {
+            for child in process::children_of(postmaster) {
                 process::signal(child, Signal::CONT);
             }
         }
     }
+}
+
+/// `database` of the server that `port` of 127.0.0.1 leads to, as the superuser.
+fn url(port: u16, database: &str) -> String {
+    format!("postgres://{SUPERUSER}@127.0.0.1:{port}/{database}")
 }

@@ -1,11 +1,14 @@
-//! Signals to processes, and the processes that there are, on Linux and on other Unix systems.
+//! Processes: which there are, how they are signalled and whom they run as, on Linux and on other
+//! Unix systems.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 pub(crate) use rustix::process::{Pid, Signal};
 
-/// Sends `signal`; a process that is gone already is no error, the test goes on to see what became of it.
+/// Sends `signal`; a process that is gone already is no error, the test goes on to see what became
+/// of it.
 /// # Panics
 /// When the process belongs to somebody else.
 pub(crate) fn signal(pid: Pid, signal: Signal) {
@@ -27,13 +30,30 @@ pub(crate) fn children_of(parent: Pid) -> Vec<Pid> {
         .collect()
 }
 
-/// Whether the process exists and can still do something: one that only waits to be collected cannot.
+/// Whether the process exists and can still do something: one that only waits to be collected
+/// cannot.
 pub(crate) fn is_running(pid: Pid) -> bool {
     table()
         .iter()
         .any(|row| row.pid == pid.as_raw_pid() && !row.is_zombie)
 }
 
+/// The user that a program runs as or a directory belongs to, where that is not the user of the
+/// tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Account {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
+
+/// Makes `command` run as `account`, without root's other groups: the standard library drops them.
+pub(crate) fn run_as(command: &mut Command, account: Option<Account>) {
+    if let Some(Account { uid, gid }) = account {
+        command.uid(uid).gid(gid);
+    }
+}
+
+/// A process in the system's table.
 #[derive(Debug, PartialEq, Eq)]
 struct Row {
     pid: i32,
@@ -55,7 +75,8 @@ fn table() -> Vec<Row> {
     entries
         .filter_map(Result::ok)
         .filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit())
-        .filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok()) // it may have ended just now
+        // It may have ended just now.
+        .filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok())
         .filter_map(|stat| from_stat(&stat))
         .collect()
 }

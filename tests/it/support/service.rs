@@ -1,7 +1,7 @@
 //! The real `namegate` binary as a process: started, asked, frozen and ended as its users do it.
 //!
-//! The one place that knows the binary's path, the lines that it prints about its addresses, and its endpoints.
-//! A service is killed when it is dropped or the test process is gone.
+//! The one place that knows the binary's path, the lines that it prints about its addresses, and
+//! its endpoints. A service is killed when it is dropped or the test process is gone.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -145,7 +145,8 @@ impl Service {
         http::get(self.public, &question(name)).await
     }
 
-    /// A connection for [`question`]s, thousands a second; an answer that fails to come is its error.
+    /// A connection for [`question`]s, thousands a second; an answer that fails to come is its
+    /// error.
     pub(crate) async fn connect(&self) -> std::io::Result<Connection> {
         Connection::open(self.public).await
     }
@@ -159,7 +160,8 @@ impl Service {
         reply.body
     }
 
-    /// The sum of the samples that `series`, a name with any of its labels, includes; see [`metrics::sum`].
+    /// The sum of the samples that `series`, a name with any of its labels, includes; see
+    /// [`metrics::sum`].
     /// # Panics
     /// As [`Service::metrics`].
     pub(crate) async fn metric(&self, series: &str) -> f64 {
@@ -222,7 +224,8 @@ impl Service {
         self.process().pid()
     }
 
-    /// What it has printed so far, both streams, line by line in the order in which the lines were read.
+    /// What it has printed so far, both streams, line by line in the order in which the lines were
+    /// read.
     pub(crate) fn output(&self) -> String {
         self.output.text()
     }

@@ -1,4 +1,5 @@
-//! A network link to a server that can be cut, stalled and slowed down, for faults that no server shows by itself.
+//! A network link to a server that can be cut, stalled and slowed down, for faults that no server
+//! shows by itself.
 //!
 //! ```text
 //! client ──▶ FaultyWire (its own port) ──▶ server
@@ -9,8 +10,9 @@
 //!   slow     each piece arrives late
 //! ```
 //!
-//! A stall loses no byte: what was under way arrives after [`FaultyWire::mend`], as TCP sends again. A new
-//! connection is accepted during a stall and then hears nothing. All of it ends when the wire is dropped.
+//! A stall loses no byte: what was under way arrives after [`FaultyWire::mend`], as TCP sends
+//! again. A new connection is accepted during a stall and then hears nothing. All of it ends when
+//! the wire is dropped.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -24,7 +26,8 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::port;
 
-/// Bytes taken up at once, so also what a stalled direction holds back beside the system's own buffers.
+/// Bytes taken up at once, so also what a stalled direction holds back beside the system's own
+/// buffers.
 const PIECE_BYTES: usize = 16 * 1024;
 
 /// Where bytes no longer arrive.
@@ -117,7 +120,8 @@ impl FaultyWire {
         self.wanted.send_modify(|condition| condition.delay = delay);
     }
 
-    /// Makes the wire whole again. New connections are accepted when this returns; cut ones stay lost.
+    /// Makes the wire whole again. New connections are accepted when this returns; cut ones stay
+    /// lost.
     pub(crate) async fn mend(&self) {
         self.wanted.send_replace(Condition::default());
         self.wait_until_open_is(true).await;
@@ -238,7 +242,8 @@ async fn relay(client: TcpStream, server: TcpStream, condition: watch::Receiver<
     );
 }
 
-/// Forwards one direction until its end, which it passes on, or until an error, which closes it too.
+/// Forwards one direction until its end, which it passes on, or until an error, which closes it
+/// too.
 async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,

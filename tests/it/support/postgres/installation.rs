@@ -1,14 +1,16 @@
-//! PostgreSQL's programs: found, or installed when they are missing and may be, or asked for in one sentence.
+//! PostgreSQL's programs: found, or installed when they are missing and may be, or asked for in one
+//! sentence.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::support::lifeline::{Account, Leash};
-use crate::support::process::Signal;
+use crate::support::lifeline::Leash;
+use crate::support::process::{Account, Signal};
 
-/// Where versions live side by side: Debian and Ubuntu, Red Hat's own packages, Homebrew on both kinds of Mac.
+/// Where versions live side by side: Debian and Ubuntu, Red Hat's own packages, Homebrew on both
+/// kinds of Mac.
 const HOMES: [(&str, &str); 4] = [
     ("/usr/lib/postgresql", ""),
     ("/usr", "pgsql-"),
@@ -100,7 +102,8 @@ fn without_client_defaults(mut leash: Leash) -> Leash {
 fn find() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let in_path = std::env::split_paths(&path)
-        .filter_map(|directory| fs::canonicalize(directory.join("postgres")).ok()) // through links to the real home
+        // Through links to the real home, where the other programs are too.
+        .filter_map(|directory| fs::canonicalize(directory.join("postgres")).ok())
         .filter_map(|program| program.parent().map(Path::to_owned));
     in_path
         .chain(newest_first())
@@ -141,8 +144,8 @@ fn install() -> bool {
     true
 }
 
-/// Debian's package makes and starts a cluster that nobody here needs, unless this file says otherwise first.
-/// Where the file exists, somebody has decided already.
+/// Debian's package makes and starts a cluster that nobody here needs, unless this file says
+/// otherwise first. Where the file exists, somebody has decided already.
 fn keep_debian_from_starting_a_cluster() {
     let decision = Path::new("/etc/postgresql-common/createcluster.conf");
     if !decision.exists() {
@@ -199,7 +202,8 @@ fn has_command(name: &str) -> bool {
     std::env::split_paths(&path).any(|directory| directory.join(name).is_file())
 }
 
-/// The server refuses to run as root: then the user that its package made, or the one that owns nothing.
+/// The server refuses to run as root: then the user that its package made, or the one that owns
+/// nothing.
 fn account_for_server() -> Option<Account> {
     if !rustix::process::geteuid().is_root() {
         return None;

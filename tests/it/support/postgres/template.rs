@@ -8,8 +8,9 @@ use std::time::Duration;
 use super::SUPERUSER;
 use super::installation::Installation;
 use crate::support::command::{self, Finished};
-use crate::support::lifeline::{Leash, ScratchDir};
+use crate::support::lifeline::Leash;
 use crate::support::process::Signal;
+use crate::support::scratch::ScratchDir;
 
 /// Far more than any of the programs takes on a slow machine.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -78,7 +79,8 @@ pub(super) fn base_backup(installation: &Installation, port: u16, data: &Path) {
 fn template(installation: &Installation, options: &[String]) -> Arc<ScratchDir> {
     /// Guards the templates made so far; held while one is made, so that nobody makes it twice.
     static MADE: Mutex<Option<HashMap<Vec<String>, Arc<ScratchDir>>>> = Mutex::new(None);
-    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner); // only whole templates are put in
+    // Only whole templates are put in, so a panic while one was made spoils nothing.
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     let made = made.get_or_insert_default();
     if let Some(template) = made.get(options) {
         return Arc::clone(template);
