@@ -8,7 +8,7 @@ use super::{
     memory::Blocks,
     plan::Sizing,
     secret::HashSecret,
-    sizing::MOST_BYTES,
+    sizing::{MOST_BYTES, SizingError, check_rate},
 };
 
 /// What memory alone can promise. There is no `Present`: a Bloom filter never knows that.
@@ -32,6 +32,9 @@ pub enum FilterError {
         /// The largest number there can be.
         most: u64,
     },
+    /// A hand-made sizing promises a rate that cannot be.
+    #[error(transparent)]
+    Sizing(#[from] SizingError),
     /// The system granted no memory.
     #[error("the system granted no mapping of {bytes} bytes")]
     Memory {
@@ -53,10 +56,12 @@ pub enum FilterError {
 pub struct BlockedBloom {
     pub(super) sizing: Sizing,
     pub(super) secret: HashSecret,
-    hasher: NameHasher,
+    pub(super) hasher: NameHasher,
     pub(super) blocks: Blocks,
     /// How often the blocks were doubled: a name then occupies 2^expansions neighbouring blocks.
     pub(super) expansions: u32,
+    /// Blocks filled up with ones because their stored copy was damaged.
+    pub(super) damaged_blocks: u64,
 }
 
 impl BlockedBloom {
@@ -73,6 +78,7 @@ impl BlockedBloom {
                 most,
             });
         }
+        check_rate(sizing.target_fpr)?;
         let blocks = Blocks::zeroed(sizing.blocks).map_err(|source| FilterError::Memory {
             bytes: sizing.size_bytes(),
             source,
@@ -83,6 +89,7 @@ impl BlockedBloom {
             secret,
             blocks,
             expansions: 0,
+            damaged_blocks: 0,
         })
     }
 
@@ -113,12 +120,7 @@ impl BlockedBloom {
     /// rate.
     #[must_use]
     pub fn probe(&self, key: &[u8]) -> Hint {
-        let hash = self.hasher.hash(key);
-        if self.block(hash).holds(&pattern_of(hash.pattern)) {
-            Hint::Maybe
-        } else {
-            Hint::Absent
-        }
+        self.hint(self.hasher.hash(key))
     }
 
     /// What the filter was planned for.
@@ -139,6 +141,19 @@ impl BlockedBloom {
         self.sizing.blocks
     }
 
+    /// How often the blocks were doubled since the filter was built.
+    #[must_use]
+    pub const fn expansions(&self) -> u32 {
+        self.expansions
+    }
+
+    /// Blocks that answer *maybe* to everything because their stored copy was damaged; above zero
+    /// means that a new filter should be built. Kept when this filter is stored again.
+    #[must_use]
+    pub const fn damaged_blocks(&self) -> u64 {
+        self.damaged_blocks
+    }
+
     /// The key this filter hashes under, for the file that stores it.
     #[must_use]
     pub const fn secret(&self) -> &HashSecret {
@@ -146,12 +161,21 @@ impl BlockedBloom {
     }
 
     #[inline]
-    fn block(&self, hash: NameHash) -> &Block {
+    pub(super) fn hint(&self, hash: NameHash) -> Hint {
+        if self.block(hash).holds(&pattern_of(hash.pattern)) {
+            Hint::Maybe
+        } else {
+            Hint::Absent
+        }
+    }
+
+    #[inline]
+    pub(super) fn block(&self, hash: NameHash) -> &Block {
         &self.blocks[self.index(hash)]
     }
 
     #[inline]
-    fn index(&self, hash: NameHash) -> usize {
+    pub(super) fn index(&self, hash: NameHash) -> usize {
         #[allow(
             clippy::cast_possible_truncation,
             reason = "less than the number of mapped blocks, which is a usize"
@@ -167,6 +191,7 @@ impl fmt::Debug for BlockedBloom {
             .field("sizing", &self.sizing)
             .field("secret", &self.secret)
             .field("expansions", &self.expansions)
+            .field("damaged_blocks", &self.damaged_blocks)
             .finish_non_exhaustive()
     }
 }

@@ -24,57 +24,18 @@
 //! After an expansion each older name has bits in several neighbouring blocks ("a family"); count
 //! and balance are read from the family's union, where each name counts once.
 
-use std::{fmt, ops::Range};
+use std::ops::Range;
 
 use super::{
     bloom::{BlockedBloom, Hint},
+    count::CountEstimate,
     layout::{BLOCK_BITS, LANES},
     sizing::real,
 };
 
-/// The 99.9 % point of chi-square with 7 degrees of freedom: [`Census::lane_balance`] above it
-/// means that the hash or the memory is at fault.
+/// Just above the 99.9 % point (24.3) of chi-square with 7 degrees of freedom: a
+/// [`Census::lane_balance`] above it means that the hash or the memory is at fault.
 pub const LANE_BALANCE_ALARM: f64 = 24.5;
-
-/// Number of names read from the bits.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum CountEstimate {
-    /// So many names, give or take the standard error.
-    About {
-        /// Distinct names; duplicates do not count.
-        names: u64,
-        /// Standard error in names: two of three estimates are within one, nearly all within three.
-        standard_error: f64,
-    },
-    /// No bit is left clear: the filter tells nothing but that it holds about this many names or
-    /// more.
-    AtLeast {
-        /// The estimate for a filter with a single clear bit.
-        names: u64,
-    },
-}
-
-impl CountEstimate {
-    /// The number alone; a lower bound when [`AtLeast`](Self::AtLeast).
-    #[must_use]
-    pub const fn names(&self) -> u64 {
-        match *self {
-            Self::About { names, .. } | Self::AtLeast { names } => names,
-        }
-    }
-}
-
-impl fmt::Display for CountEstimate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::About {
-                names,
-                standard_error,
-            } => write!(f, "{names} (+- {standard_error:.0})"),
-            Self::AtLeast { names } => write!(f, "at least {names}"),
-        }
-    }
-}
 
 /// Sums over some blocks of a filter, from which all figures follow. `Default` is the census of no
 /// blocks.
@@ -156,17 +117,9 @@ impl Census {
         if variance < 10.0 {
             return None;
         }
-        let mean = self
-            .lane_bits
-            .iter()
-            .map(|&bits| real(bits.into()))
-            .sum::<f64>()
-            / real(LANES as u128);
-        let squares = self
-            .lane_bits
-            .iter()
-            .map(|&bits| (real(bits.into()) - mean).powi(2))
-            .sum::<f64>();
+        let lanes = self.lane_bits.map(|bits| real(bits.into()));
+        let mean = lanes.iter().sum::<f64>() / real(LANES as u128);
+        let squares: f64 = lanes.iter().map(|bits| (bits - mean).powi(2)).sum();
         Some(squares / (variance - covariance))
     }
 
@@ -190,10 +143,9 @@ impl Census {
             -empty_share.ln()
         };
         let scale = places * empty_share * empty_share;
-        (
-            scale * (load.exp_m1() - load),
-            scale * 64.0 * ((load / 64.0).exp_m1() - load / 64.0),
-        )
+        // e^x - 1 - x without losing the digits of a small x.
+        let excess = |x: f64| (x.exp_m1() - x).max(0.0);
+        (scale * excess(load), scale * 64.0 * excess(load / 64.0))
     }
 }
 
@@ -213,7 +165,7 @@ impl BlockedBloom {
         self.sizing.blocks >> self.expansions
     }
 
-    /// A census of everything: one pass over the whole memory, a few seconds for 2 GB. See
+    /// A census of everything: one pass over the whole memory, about a second for 2 GB. See
     /// [`census_of`](Self::census_of) to spread it out.
     #[must_use]
     pub fn census(&self) -> Census {

@@ -59,8 +59,11 @@ pub(super) struct Block<const L: usize = LANES> {
 }
 
 impl<const L: usize> Block<L> {
+    /// The words of a block that answers *maybe* to everything.
+    pub(super) const FULL: [u64; L] = [u64::MAX; L];
+
     /// A block without names. (Mapped memory needs none of these: it starts as zeros.)
-    #[cfg(test)]
+    #[cfg(any(test, miri))]
     pub(super) fn empty() -> Self {
         Self {
             words: array::from_fn(|_| AtomicU64::new(0)),
@@ -117,6 +120,30 @@ impl<const L: usize> Block<L> {
         missing != 0
     }
 
+    /// Adds all names of another block, shared with other threads.
+    pub(super) fn absorb(&self, words: &[u64; L]) {
+        for (word, &bits) in self.words.iter().zip(words) {
+            // Relaxed, and read first: as in `set`.
+            if bits & !word.load(Ordering::Relaxed) != 0 {
+                word.fetch_or(bits, Ordering::Relaxed); // Relaxed: as in `set`
+            }
+        }
+    }
+
+    /// Adds all names of another block with plain stores, as nobody else can see this one.
+    pub(super) fn absorb_exclusive(&mut self, words: &[u64; L]) {
+        for (word, &bits) in self.words.iter_mut().zip(words) {
+            with_mut(word, |word| *word |= bits);
+        }
+    }
+
+    /// Replaces all words with stored ones, as nobody else can see the block.
+    pub(super) fn fill_exclusive(&mut self, words: [u64; L]) {
+        for (word, bits) in self.words.iter_mut().zip(words) {
+            with_mut(word, |word| *word = bits);
+        }
+    }
+
     /// A copy of the words; bits set meanwhile may or may not be in it.
     #[inline]
     pub(super) fn words(&self) -> [u64; L] {
@@ -124,6 +151,25 @@ impl<const L: usize> Block<L> {
         array::from_fn(|lane| self.words[lane].load(Ordering::Relaxed))
     }
 }
+
+/// Asks the processor to bring a block near, without waiting for it.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
+pub(super) fn prefetch(block: &Block) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
+    #[allow(unsafe_code, reason = "the instruction has no safe form")]
+    // SAFETY: part of every x86-64 processor; a hint that reads nothing into the program, writes
+    // nothing and cannot fault, here with the address of a live block.
+    unsafe {
+        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(block).cast());
+    }
+}
+
+/// No hint on this processor: hashing a batch ahead lets it overlap the loads by itself.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[inline]
+pub(super) fn prefetch(_block: &Block) {}
 
 #[cfg(test)]
 mod tests {

@@ -103,6 +103,10 @@ mod owned {
 
     impl Blocks {
         pub(in super::super) fn zeroed(count: u64) -> io::Result<Self> {
+            const MOST: u64 = 1 << 20; // more than any checked test can fill
+            if count > MOST {
+                return Err(io::ErrorKind::OutOfMemory.into());
+            }
             Ok(Self((0..count).map(|_| Block::empty()).collect()))
         }
     }

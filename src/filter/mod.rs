@@ -12,13 +12,13 @@
 //! # One question, one cache line
 //!
 //! ```text
-//!   key bytes ─── SipHash-1-3, 128 bits, secret key ───┬─── h1 ── h1 x N / 2^64 ──> block 0..N
-//!                                                      └─── h2 ── 8 slices of 6 bits
-//!                                                                    │
-//!            ┌────────┬────────┬────────┬────────┬────────┬────────┬─┴──────┬────────┐
-//!     block  │ word 0 │ word 1 │ word 2 │ word 3 │ word 4 │ word 5 │ word 6 │ word 7 │
-//!            └───1────┴─1──────┴──────1─┴───1────┴────1───┴1───────┴──────1─┴──1─────┘
-//!             8 words of 64 bits, one bit of each = 64 bytes = one cache line
+//!   key bytes ── SipHash-1-3, 128 bits, ──┬── h1 ── h1 x N / 2^64 ───────> the block, 0..N
+//!                secret key               └── h2 ── 8 slices of 6 bits ──> a bit in each word
+//!
+//!             ┌────────┬────────┬────────┬────────┬────────┬────────┬────────┬────────┐
+//!     block   │ word 0 │ word 1 │ word 2 │ word 3 │ word 4 │ word 5 │ word 6 │ word 7 │
+//!             └──────1─┴─1──────┴───1────┴─────1──┴1───────┴────1───┴──1─────┴───────1┘
+//!              8 words of 64 bits, one bit set in each = 64 bytes = one cache line
 //! ```
 //!
 //! A textbook Bloom filter of the same quality touches about two cache lines for an absent key and
@@ -29,9 +29,10 @@
 //! # Reading order
 //!
 //! `sizing` (how many blocks), `plan` and `textbook` (what that means in bytes), `secret` and
-//! `hash` (a key becomes 128 bits), `layout` (128 bits become a block and eight bits in it),
-//! `memory` (where blocks live), `bloom` (the filter itself), `census` (what the bits tell about
-//! themselves).
+//! `hash` (a key becomes 128 bits), `layout` (128 bits become a block and eight bits in it; why
+//! relaxed atomics are enough), `sync` and `memory` (what blocks are made of and where they live),
+//! `bloom` (the filter itself), `batch` (many keys at once), `census` and `count` (what the bits
+//! tell about themselves), `growth` (filters from filters), [`snapshot`] (filters on disk).
 //!
 //! # Example
 //!
@@ -46,14 +47,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod batch;
 mod bloom;
 mod census;
+mod count;
+mod growth;
 mod hash;
 mod layout;
 mod memory;
 mod plan;
 mod secret;
 mod sizing;
+pub mod snapshot;
 mod sync;
 mod textbook;
 
@@ -61,7 +66,9 @@ mod textbook;
 mod tests;
 
 pub use bloom::{BlockedBloom, FilterError, Hint};
-pub use census::{Census, CountEstimate, LANE_BALANCE_ALARM};
+pub use census::{Census, LANE_BALANCE_ALARM};
+pub use count::CountEstimate;
+pub use growth::CombineError;
 pub use plan::Sizing;
 pub use secret::{HashSecret, SecretError};
 pub use sizing::{SMALLEST_RATE, SizingError, blocks_for, false_positive_rate};

@@ -137,6 +137,8 @@ pub struct Answer {
     pub outcome: Outcome,
     /// Why, where the reason alone does not say enough.
     pub detail: Option<Detail>,
+    /// Names like it that are free; `None` when none were asked for.
+    pub suggestions: Option<Vec<Canonical>>,
 }
 
 /// More about a reason, for a form to branch on and for a person to read.
@@ -183,6 +185,8 @@ struct Wire<'a> {
     reason: Reason,
     detail: Option<&'a Detail>,
     source: Option<Source>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    suggestions: Option<Vec<&'a str>>,
 }
 
 impl Serialize for Answer {
@@ -194,6 +198,10 @@ impl Serialize for Answer {
             reason: self.outcome.reason(),
             detail: self.detail.as_ref(),
             source: self.outcome.source(),
+            suggestions: self
+                .suggestions
+                .as_ref()
+                .map(|names| names.iter().map(Canonical::as_str).collect()),
         }
         .serialize(serializer)
     }
@@ -228,6 +236,7 @@ mod tests {
             canonical: None,
             outcome: Outcome::Unverified,
             detail: None,
+            suggestions: None,
         };
         assert_eq!(
             serde_json::to_string(&answer).expect("an answer is plain data"),

@@ -29,7 +29,7 @@ pub use store::{Claim, Distrust, Feed, Poll, Sink, Store, StoreError};
 pub use taken::TakenCache;
 
 use crate::gate::decision::{Memory, Row, Verdict, decide};
-use crate::names::{Canonical, FilterKey, Judgement, NameError, Policy};
+use crate::names::{Canonical, FilterKey, Judgement, NameError, Policy, Suggestions};
 use crate::telemetry::Metrics;
 
 /// Whether the filter is asked at all.
@@ -98,6 +98,16 @@ impl Gate {
         answer
     }
 
+    /// Up to `most` names like a taken one that the filter calls absent: they cost no query, and there are none while
+    /// the filter is not trusted. `seed`: random for people, fixed for tests.
+    #[must_use]
+    pub fn suggest(&self, taken: &str, most: usize, seed: u64) -> Vec<Canonical> {
+        Suggestions::new(&self.policy, taken, seed)
+            .filter(|name| self.recall.of(&FilterKey::of(name.as_str()), name) == Memory::Absent)
+            .take(most)
+            .collect()
+    }
+
     /// Inserts a user, judged by the same rules as [`ask`](Self::ask). The unique index has the last word.
     pub async fn sign_up(&self, raw: &str) -> SignUp {
         let canonical = match self.policy.judge(raw) {
@@ -123,6 +133,7 @@ impl Gate {
                     "not_storable",
                     "The database cannot store this name.",
                 )),
+                suggestions: None,
             }),
             Err(error) => {
                 tracing::warn!(error = %error, "a sign-up could not be carried out");
@@ -169,6 +180,7 @@ impl Gate {
             canonical: Some(canonical),
             outcome,
             detail,
+            suggestions: None,
         }
     }
 
@@ -220,12 +232,14 @@ fn refusal(raw: &str, judgement: Judgement) -> Answer {
             canonical: None,
             outcome: Outcome::Invalid,
             detail: Some(error.into()),
+            suggestions: None,
         },
         Judgement::Reserved { canonical, reason } => Answer {
             username,
             canonical: Some(canonical),
             outcome: Outcome::Reserved,
-            detail: Some(Detail::new(reason.code(), "This name is kept back.")),
+            detail: Some(Detail::new(reason.code(), reason.to_string())),
+            suggestions: None,
         },
         Judgement::Allowed(_) => unreachable!("an allowed name is not refused"),
     }

@@ -18,6 +18,12 @@ pub(super) async fn ask(
 ) -> Result<Response, Problem> {
     let question = parse_query(query.as_deref())?;
     let mut answer = app.gate.ask(&question.name).await;
+    if let Some(most) = question.suggest {
+        answer.suggestions = Some(match answer.outcome.reason() {
+            Reason::Taken => app.gate.suggest(&question.name, most.into(), random()),
+            _ => Vec::new(),
+        });
+    }
     if question.plus_decoded
         && let Some(detail) = answer
             .detail
@@ -35,6 +41,11 @@ pub(super) async fn ask(
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
+}
+
+/// Not a secret: suggestions only have to differ from one question to the next.
+fn random() -> u64 {
+    std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0)
 }
 
 /// The 503 that goes with an answer nobody could give.

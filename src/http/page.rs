@@ -25,7 +25,7 @@ const PARTS: [(&str, &str, &str); 3] = [
         include_str!("../../assets/username-field.js"),
     ),
 ];
-const ONLY_OURS: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
+const ONLY_OURS: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
                          form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 pub(super) async fn index() -> Response {

@@ -71,6 +71,7 @@ pub(super) async fn sign_up(
                 canonical: Some(canonical),
                 outcome: Outcome::TakenInDatabase,
                 detail,
+                suggestions: None,
             };
             Err(Problem::answering(
                 StatusCode::CONFLICT,
@@ -94,6 +95,7 @@ pub(super) async fn sign_up(
                 canonical: None,
                 outcome: Outcome::Unverified,
                 detail,
+                suggestions: None,
             }))
         }
     }

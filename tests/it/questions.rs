@@ -6,6 +6,7 @@ use crate::fixtures::{
     absent_names, answer, ask_all, count, insert, present_names, sample_database, serve,
     serve_warm, verdict, within,
 };
+use crate::support::http;
 use crate::support::postgres::{Cluster, Database, TURKISH};
 
 const MANY: usize = 10_000;
@@ -225,4 +226,38 @@ async fn the_last_line_says_how_many_questions_needed_the_database() {
     assert_eq!(ended.code, Some(0), "{}", ended.output);
     let tally = "3 questions: 1 free from memory, 0 taken from cache, 1 settled by the rules, 1 needed the database";
     assert!(ended.output.contains(tally), "{}", ended.output);
+}
+
+#[tokio::test]
+async fn suggestions_for_a_taken_name_are_free_and_cost_no_query() {
+    let database = sample_database("suggest").await;
+    insert(&database, &["alice".to_owned()]).await;
+    let service = serve_warm(&database.url, &[]).await;
+    let ask = async |query: &str| {
+        let path = format!("/username/available?username={query}");
+        http::get(service.public(), &path).await.json()
+    };
+    let taken = ask("Alice&suggest=3").await;
+    let suggestions = taken["suggestions"].as_array().expect("an array");
+    assert_eq!(suggestions.len(), 3, "{taken}");
+    assert_eq!(count(&service, "namegate_lookup_names_total").await, 1);
+    for suggestion in suggestions {
+        let name = suggestion.as_str().expect("a name");
+        assert_eq!(verdict(&service.ask(name).await).1, "free", "{name}");
+    }
+    for (query, reason) in [
+        ("admin&suggest=3", "reserved"),
+        ("a..b&suggest=3", "invalid"),
+        ("zoe&suggest=3", "free"),
+    ] {
+        let answer = ask(query).await;
+        assert_eq!(
+            (answer["reason"].as_str(), &answer["suggestions"]),
+            (Some(reason), &serde_json::json!([]))
+        );
+    }
+    assert!(
+        ask("alice").await.get("suggestions").is_none(),
+        "only when asked for"
+    );
 }

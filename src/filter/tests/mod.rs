@@ -5,13 +5,17 @@
 //! were put in once to see it fail.
 
 mod balance;
+mod batches;
 mod golden;
+mod growth;
 mod keys;
+#[cfg(feature = "loom")]
+mod model;
 mod rates;
 mod sizing;
 mod threads;
 
-use super::{BlockedBloom, HashSecret, Hint, Sizing, sizing::real};
+use super::{BlockedBloom, HashSecret, Hint, Sizing, layout::Block, sizing::real};
 
 /// An empty filter for `names` names at `fpr`, under a secret that belongs to `seed`.
 fn empty_filter(names: u64, fpr: f64, seed: u8) -> BlockedBloom {
@@ -41,4 +45,9 @@ fn measured_rate(filter: &BlockedBloom, questions: u64) -> f64 {
         .filter(|&i| filter.probe(&keys::stranger(i)) == Hint::Maybe)
         .count();
     real(maybes as u128) / real(questions.into())
+}
+
+/// All bits of a filter, to compare filters by.
+fn words(filter: &BlockedBloom) -> impl Iterator<Item = [u64; 8]> {
+    filter.blocks.iter().map(Block::words)
 }

@@ -1,15 +1,11 @@
 //! Many threads, one filter: nothing is lost.
 
-use std::thread;
+use std::{sync::Barrier, thread};
 
 use super::{
-    super::{BlockedBloom, Hint},
-    empty_filter, false_negatives, keys,
+    super::{Hint, layout::Block},
+    empty_filter, false_negatives, keys, words,
 };
-
-fn words(filter: &BlockedBloom) -> impl Iterator<Item = [u64; 8]> {
-    filter.blocks.iter().map(super::super::layout::Block::words)
-}
 
 #[test]
 fn four_threads_set_the_bits_that_one_would() {
@@ -33,6 +29,27 @@ fn four_threads_set_the_bits_that_one_would() {
     }
     assert_eq!(false_negatives(&shared, names), 0);
     assert!(words(&shared).eq(words(&alone)));
+}
+
+#[test]
+fn threads_that_meet_in_the_same_words_lose_no_bit() {
+    // Both walk the same blocks in the same order, so that they meet again and again.
+    let blocks: Vec<_> = (0..100_000).map(|_| Block::empty()).collect();
+    let start = Barrier::new(2);
+    for pass in 0..32 {
+        thread::scope(|scope| {
+            for bit in [2 * pass, 2 * pass + 1] {
+                let (blocks, start) = (&blocks, &start);
+                scope.spawn(move || {
+                    start.wait();
+                    for block in blocks {
+                        block.set(&[1 << bit; 8]);
+                    }
+                });
+            }
+        });
+    }
+    assert!(blocks.iter().all(|block| block.words() == Block::FULL));
 }
 
 #[test]
