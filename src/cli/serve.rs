@@ -244,6 +244,7 @@ impl Service {
             std::process::exit(i32::from(Exit::Fault as u8));
         });
         self.app.start_draining();
+        let observed = self.app.status.observe(self.app.gate.recall());
         if ended.is_none() {
             sleep(self.drain_delay).await;
         }
@@ -260,7 +261,11 @@ impl Service {
             None => population.await,
         };
         self.store.close().await;
-        println!("{}", Tally::of(&self.app.metrics));
+        let lag = observed.filter.map_or_else(
+            || "no filter".to_owned(),
+            |filter| format!("lag {:.2} s", filter.lag_seconds),
+        );
+        println!("{}; {lag}", Tally::of(&self.app.metrics));
         match ended {
             Ok(Ok(())) => Ok(Exit::Done),
             Ok(Err(error)) => {

@@ -171,7 +171,7 @@ impl Gate {
         };
         let detail = (outcome == Outcome::Unverified).then(|| {
             Detail::new(
-                "database_unreachable",
+                "unverified",
                 "It could not be found out whether this name is free. Try again in a moment.",
             )
         });

@@ -89,7 +89,7 @@ pub(super) async fn sign_up(
         SignUp::Unverified => {
             let detail =
                 "It is not known whether the account was created. Check the name, then try again.";
-            let detail = Some(Detail::new("database_unreachable", detail));
+            let detail = Some(Detail::new("unverified", detail));
             Err(unverified(Answer {
                 username,
                 canonical: None,

@@ -99,16 +99,17 @@ impl Population {
             () = stop.cancelled() => return Ok(()),
             followed = self.build_until_done(State::WarmingUp) => followed,
         };
+        self.publish(&live.generation);
         loop {
-            self.publish(&live.generation);
             match self.follow(&mut live, &stop).await {
                 End::Stopped => {
                     live.feed.close().await;
                     return Ok(());
                 }
                 End::Replaced(next) => {
-                    live.feed.close().await;
-                    live = next;
+                    self.publish(&next.generation);
+                    let mut replaced = std::mem::replace(&mut live, next);
+                    replaced.feed.close().await;
                 }
                 End::Distrusted(cause) => {
                     self.recall.distrust();
@@ -124,6 +125,7 @@ impl Population {
                         () = stop.cancelled() => return Ok(()),
                         followed = self.build_until_done(State::Distrusted) => followed,
                     };
+                    self.publish(&live.generation);
                 }
             }
         }

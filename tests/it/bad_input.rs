@@ -284,6 +284,14 @@ async fn files_that_cannot_be_used_are_named() {
         &[folder],
     );
 
+    let reserved = directory.path().join("reserved.txt");
+    std::fs::write(&reserved, "acme\nsam)\n").expect("a file");
+    let reserved = reserved.to_str().expect("a path in UTF-8");
+    let malformed = serve(&["--database-url", &database, "--reserved", reserved]).await;
+    fails(&malformed, FILE, &["reserved.txt", "line 2"]);
+    let missing = serve(&["--database-url", &database, "--reserved", "/nowhere.txt"]).await;
+    fails(&missing, FILE, &["/nowhere.txt"]);
+
     let broken = directory.path().join("broken.gz");
     std::fs::write(
         &broken,

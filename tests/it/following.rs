@@ -236,3 +236,40 @@ async fn a_sign_up_here_is_taken_at_once() {
         assert!(is_taken(&service, &name).await, "{name}");
     }
 }
+
+#[tokio::test]
+async fn a_role_with_the_documented_rights_and_no_others_can_serve() {
+    let cluster = Cluster::private().await;
+    let maintenance = cluster.maintenance();
+    maintenance
+        .execute("CREATE ROLE owner LOGIN; CREATE ROLE gate LOGIN; CREATE ROLE app LOGIN")
+        .await;
+    maintenance.execute("CREATE DATABASE app OWNER owner").await;
+    let url = |role: &str| format!("postgres://{role}@127.0.0.1:{}/app", cluster.port());
+    crate::fixtures::migrate(&url("owner")).await;
+    let grants = "GRANT SELECT, INSERT ON users TO gate;
+         GRANT USAGE ON SCHEMA namegate TO gate;
+         GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA namegate TO gate;
+         GRANT INSERT ON users TO app;";
+    cluster.psql("app", grants).await.expect_success();
+
+    let service = serve_warm(&url("gate"), &["--signup"]).await;
+    let as_app = format!(
+        "SET ROLE app; {}",
+        "INSERT INTO users (username) VALUES ('Written');"
+    );
+    cluster.psql("app", &as_app).await.expect_success();
+    within(BOUND, "another program's row is taken", async || {
+        is_taken(&service, "written").await
+    })
+    .await;
+    let headers = [("content-type", "application/json")];
+    let body = br#"{"username":"signed"}"#;
+    let reply =
+        crate::support::http::request(service.public(), "POST", "/users", &headers, body).await;
+    assert_eq!(reply.status, 201, "{reply:?}");
+    assert_eq!(
+        count(&service, "namegate_feed_poll_failures_total").await,
+        0
+    );
+}

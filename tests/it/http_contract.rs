@@ -402,3 +402,57 @@ async fn no_name_gets_into_a_log_line_or_a_label() {
         assert_eq!(line, None);
     }
 }
+
+#[tokio::test]
+async fn an_operator_keeps_back_names_of_their_own() {
+    let database = sample_database("operator").await;
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("reserved.txt");
+    std::fs::write(&file, "# ours\nsam.saffron\nsupport-*\nsubstring badword\n").expect("a file");
+    let service = serve_warm(
+        &database.url,
+        &["--reserved", file.to_str().expect("a path in UTF-8")],
+    )
+    .await;
+    for (name, reason) in [
+        ("Sam.Saffron", "reserved"),
+        ("support-team", "reserved"),
+        ("mybadwords", "reserved"),
+        ("sam9saffron", "free"),
+        ("supporter", "free"),
+        ("sam", "free"),
+    ] {
+        assert_eq!(verdict(&service.ask(name).await).1, reason, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_unicode_profile_judges_by_its_own_rules() {
+    let database = sample_database("unicode").await;
+    let service = serve_warm(&database.url, &["--profile", "unicode", "--signup"]).await;
+    for (name, code) in [
+        ("us\u{435}r", "mixed_script"),
+        ("B\u{3bf}b", "mixed_script"),
+        ("al\u{200b}ice", "invisible"),
+        ("ふたは\u{309b}", "whitespace"),
+        ("a\u{2100}b", "charset"),
+        ("x\u{b4}y", "whitespace"),
+    ] {
+        let answer = service.ask(name).await.json();
+        assert_eq!(answer["detail"]["code"], code, "{answer}");
+    }
+    for reserved in ["\u{ff41}dmin", "\u{24d0}dmin", "\u{1d4ea}dmin"] {
+        let answer = service.ask(reserved).await.json();
+        assert_eq!(
+            (&answer["reason"], &answer["canonical"]),
+            (&"reserved".into(), &"admin".into())
+        );
+    }
+    let headers = [("content-type", "application/json")];
+    let body = r#"{"username":"ふたば"}"#.as_bytes();
+    let created = http::request(service.public(), "POST", "/users", &headers, body).await;
+    assert_eq!(created.status, 201, "{created:?}");
+    for spelling in ["ふたば", "ふたは\u{3099}", "ふたは\u{ff9e}"] {
+        assert_eq!(verdict(&service.ask(spelling).await).1, "taken");
+    }
+}

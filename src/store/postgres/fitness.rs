@@ -29,12 +29,7 @@ pub(super) async fn server(connection: &mut PgConnection) -> Result<(), StoreErr
     .await
     .map_err(classify)?;
     let column = |at| row.try_get::<String, _>(at).map_err(classify);
-    if row.try_get::<i32, _>(0).map_err(classify)? < OLDEST {
-        return unfit(format!(
-            "PostgreSQL 14 or newer is needed, this server is {}",
-            column(1)?
-        ));
-    }
+    refuse_an_old_server(row.try_get(0).map_err(classify)?, &column(1)?)?;
     if row.try_get::<bool, _>(2).map_err(classify)? {
         return unfit("the database is a standby: point namegate at the primary");
     }
@@ -42,6 +37,16 @@ pub(super) async fn server(connection: &mut PgConnection) -> Result<(), StoreErr
     if encoding != "UTF8" {
         return unfit(format!(
             "the database's encoding is {encoding}, and namegate needs UTF8"
+        ));
+    }
+    Ok(())
+}
+
+/// `number` and `name`: the server's version, as `server_version_num` and `server_version` give it.
+fn refuse_an_old_server(number: i32, name: &str) -> Result<(), StoreError> {
+    if number < OLDEST {
+        return unfit(format!(
+            "PostgreSQL 14 or newer is needed, this server is {name}"
         ));
     }
     Ok(())
@@ -136,4 +141,21 @@ async fn feed(connection: &mut PgConnection, watched: &Watched) -> Result<(), St
 
 fn unfit<T>(why: impl Into<String>) -> Result<T, StoreError> {
     Err(StoreError::Unfit(why.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_before_14_are_refused_by_their_name() {
+        for (number, name) in [(90_624, "9.6.24"), (130_022, "13.22 (Debian)")] {
+            let refused = refuse_an_old_server(number, name).map_err(|error| error.to_string());
+            let expected = format!("PostgreSQL 14 or newer is needed, this server is {name}");
+            assert_eq!(refused, Err(expected));
+        }
+        for number in [140_000, 150_018, 180_004] {
+            assert!(refuse_an_old_server(number, "new").is_ok());
+        }
+    }
 }

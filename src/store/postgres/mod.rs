@@ -79,26 +79,19 @@ impl PostgresStore {
         lookup_connections: u32,
     ) -> Self {
         let options = options.application_name("namegate");
-        // The server gives up a little before we do: otherwise every deadline would leave a backend waiting on its lock.
-        let server_side = deadlines.lookup.mul_f64(0.9).as_millis();
         let lookups = PgPoolOptions::new()
             .max_connections(lookup_connections)
             .acquire_timeout(deadlines.lookup)
             .test_before_acquire(false) // a round trip for each question; a stale connection is noticed and replaced
             .connect_lazy_with(
-                options
-                    .clone()
-                    .options([("statement_timeout", format!("{server_side}ms"))]),
+                // A plan made while the table was small would read all of it for as long as the plan is kept.
+                giving_up_before(deadlines.lookup, &options)
+                    .options([("enable_seqscan", "off"), ("jit", "off")]),
             );
-        let server_side = deadlines.write.mul_f64(0.9).as_millis();
         let writes = PgPoolOptions::new()
             .max_connections(4)
             .acquire_timeout(deadlines.write)
-            .connect_lazy_with(
-                options
-                    .clone()
-                    .options([("statement_timeout", format!("{server_side}ms"))]),
-            );
+            .connect_lazy_with(giving_up_before(deadlines.write, &options));
         let lookup_statement = lookup::statement(&watched).into();
         Self {
             options,
@@ -109,6 +102,14 @@ impl PostgresStore {
             lookup_statement,
         }
     }
+}
+
+/// The server gives up a little before we do: otherwise every deadline would leave a backend waiting on its lock.
+fn giving_up_before(deadline: Duration, options: &PgConnectOptions) -> PgConnectOptions {
+    let server_side = format!("{}ms", deadline.mul_f64(0.9).as_millis());
+    options
+        .clone()
+        .options([("statement_timeout", server_side)])
 }
 
 #[async_trait]
