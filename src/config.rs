@@ -200,6 +200,16 @@ pub struct ServiceArgs {
     #[arg(long, env = "NAMEGATE_DRAIN_DELAY", value_name = "DURATION", default_value = "0s", value_parser = duration_or_zero)]
     pub drain_delay: Duration,
 
+    /// Say in a Server-Timing header who answered each question, and in how many milliseconds.
+    #[arg(
+        long,
+        env = "NAMEGATE_SERVER_TIMING",
+        value_name = "on|off",
+        default_value = "on",
+        value_enum
+    )]
+    pub server_timing: OnOff,
+
     /// How log lines look. RUST_LOG chooses which there are.
     #[arg(
         long,

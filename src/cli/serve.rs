@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::{Exit, Failure, open};
 use crate::config::{OnOff, ServeArgs, ServiceArgs};
 use crate::gate::{FilterSwitch, Gate, LookupLimits, Recall, Store, StoreError, TakenCache};
-use crate::http::{App, admin_router, public_router};
+use crate::http::{App, Offers, admin_router, public_router};
 use crate::names::Policy;
 use crate::population::{Population, PopulationSettings, Status};
 use crate::store::postgres::Deadlines;
@@ -186,7 +186,11 @@ impl Service {
             limits(args),
         );
         print_configuration(args, &*store, signup);
-        let app = App::new(Arc::new(gate), Arc::clone(&store), status, metrics, signup);
+        let offers = Offers {
+            sign_up: signup,
+            server_timing: args.server_timing == OnOff::On,
+        };
+        let app = App::new(Arc::new(gate), Arc::clone(&store), status, metrics, offers);
         Self {
             app,
             store,

@@ -1,15 +1,19 @@
 //! `GET /username/available`: the question, and `GET /username/policy`: the rules that judge it.
 
+use std::time::{Duration, Instant};
+
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
-use http::header::{ALLOW, CONTENT_TYPE};
+use http::header::{ALLOW, CONTENT_TYPE, HeaderName};
 use http::{HeaderValue, StatusCode};
 
 use crate::gate::{Answer, Reason};
 use crate::http::{App, Problem};
 use crate::names::parse_query;
+
+const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// 200 for every question that can be answered, whatever the answer; 503 when it could not be found out.
 pub(super) async fn ask(
@@ -17,7 +21,9 @@ pub(super) async fn ask(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let question = parse_query(query.as_deref())?;
+    let asked_at = Instant::now();
     let mut answer = app.gate.ask(&question.name).await;
+    let took = asked_at.elapsed();
     if let Some(most) = question.suggest {
         answer.suggestions = Some(match answer.outcome.reason() {
             Reason::Taken => app.gate.suggest(&question.name, most.into(), random()),
@@ -40,7 +46,19 @@ pub(super) async fn ask(
     response
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if app.offers.server_timing
+        && let Some(timing) = server_timing(&answer, took)
+    {
+        response.headers_mut().insert(SERVER_TIMING, timing);
+    }
     Ok(response)
+}
+
+/// Who answered, and in how many milliseconds: `filter;dur=0.001`.
+fn server_timing(answer: &Answer, took: Duration) -> Option<HeaderValue> {
+    let source = answer.outcome.source_word();
+    let milliseconds = took.as_secs_f64() * 1e3;
+    HeaderValue::from_str(&format!("{source};dur={milliseconds:.3}")).ok()
 }
 
 /// Not a secret: suggestions only have to differ from one question to the next.

@@ -48,26 +48,35 @@ pub struct App {
     pub status: Arc<Status>,
     /// Every counter.
     pub metrics: Arc<Metrics>,
-    has_sign_up: bool,
+    offers: Offers,
     is_draining: Arc<AtomicBool>,
 }
 
+/// What the public listener offers beyond the question itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Offers {
+    /// `POST /users`, the sample sign-up.
+    pub sign_up: bool,
+    /// `Server-Timing`: what each answer cost.
+    pub server_timing: bool,
+}
+
 impl App {
-    /// `has_sign_up`: whether `POST /users` is there.
+    /// All handles at once.
     #[must_use]
     pub fn new(
         gate: Arc<Gate>,
         store: Arc<dyn Store>,
         status: Arc<Status>,
         metrics: Arc<Metrics>,
-        has_sign_up: bool,
+        offers: Offers,
     ) -> Self {
         Self {
             gate,
             store,
             status,
             metrics,
-            has_sign_up,
+            offers,
             is_draining: Arc::default(),
         }
     }
@@ -101,7 +110,7 @@ pub fn public_router(app: App) -> Router {
         .route("/readyz", only(get(health::readyz), "GET, HEAD"))
         .route("/", only(get(page::index), "GET, HEAD"))
         .route("/assets/{file}", only(get(page::asset), "GET, HEAD"));
-    if app.has_sign_up {
+    if app.offers.sign_up {
         let sign_up = post(sign_up::sign_up).layer(DefaultBodyLimit::max(sign_up::LARGEST_BODY));
         router = router.route("/users", only(sign_up, "POST"));
     }

@@ -1,8 +1,9 @@
 //! How far a long piece of work has come: a bar on a terminal, a log line now and then elsewhere.
 
+use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 const LOG_EVERY: Duration = Duration::from_secs(5);
 
@@ -21,8 +22,8 @@ impl Progress {
     #[must_use]
     pub fn new(what: &'static str, unit: &'static str, total: Option<u64>) -> Self {
         let template = match total {
-            Some(_) => "{prefix} {bar:32} {human_pos}/{human_len} {msg}  {per_sec}  ETA {eta}",
-            None => "{prefix} {spinner} {human_pos} {msg}  {per_sec}",
+            Some(_) => "{prefix} {bar:32} {human_pos}/{human_len} {msg}  {rate}  ETA {eta}",
+            None => "{prefix} {spinner} {human_pos} {msg}  {rate}",
         };
         Self::with_template(what, unit, total, template)
     }
@@ -33,8 +34,11 @@ impl Progress {
         total: Option<u64>,
         template: &str,
     ) -> Self {
-        let style =
-            ProgressStyle::with_template(template).expect("all templates are constants that parse");
+        let style = ProgressStyle::with_template(template)
+            .expect("all templates are constants that parse")
+            .with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
+                let _ = write!(out, "{:.0}/s", state.per_sec()); // a bar that cannot be drawn has nobody to tell
+            });
         // Hidden by itself when standard error is not a terminal.
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
         let bar = bar.with_style(style).with_prefix(what).with_message(unit);

@@ -71,6 +71,11 @@ async fn an_answer_has_one_shape_and_its_headers() {
     );
     assert_ne!(reply.header("x-request-id"), again.header("x-request-id"));
     assert_eq!(reply.header("etag"), None);
+    assert!(
+        reply
+            .header("server-timing")
+            .is_some_and(|timing| timing.starts_with("database;dur="))
+    );
 }
 
 #[tokio::test]
