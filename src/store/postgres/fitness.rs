@@ -120,7 +120,7 @@ async fn feed(connection: &mut PgConnection, watched: &Watched) -> Result<(), St
     )
     .bind(table.to_string())
     .bind(column.name())
-    .fetch_one(connection)
+    .fetch_one(&mut *connection)
     .await
     .map_err(classify)?;
     let same = |at| {
@@ -135,6 +135,18 @@ async fn feed(connection: &mut PgConnection, watched: &Watched) -> Result<(), St
         return unfit(format!(
             "the triggers of the change feed on {table} are missing or disabled: names would be lost"
         ));
+    }
+    let is_logged: bool = sqlx::query_scalar(
+        "SELECT relpersistence = 'p' FROM pg_class WHERE oid = to_regclass('namegate.outbox')",
+    )
+    .fetch_optional(connection)
+    .await
+    .map_err(classify)?
+    .unwrap_or(false);
+    if !is_logged {
+        return unfit(
+            "namegate.outbox is missing, or a crash would empty it and lose names: ALTER TABLE namegate.outbox SET LOGGED",
+        );
     }
     Ok(())
 }
