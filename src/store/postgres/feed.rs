@@ -112,7 +112,7 @@ impl PostgresFeed {
     /// Opens the scan's snapshot and reads, in it, all that later polls are compared with. Returns the row count.
     async fn open_snapshot(&mut self) -> Result<(Snapshot, String, String, u64), StoreError> {
         let mut exporter = open(&self.options, self.deadline).await?;
-        fitness::probe(&mut exporter, &self.watched).await?;
+        fitness::probe_within(self.deadline, &mut exporter, &self.watched).await?;
         // statement_timeout: a scan takes as long as it takes. row_security off: hidden rows become an error.
         let settings = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
              SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0;

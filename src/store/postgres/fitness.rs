@@ -1,7 +1,10 @@
 //! Whether a database can be served from. Refuses in words that say what to do.
 
+use std::time::Duration;
+
 use sqlx::Row;
 use sqlx::postgres::PgConnection;
+use tokio::time::timeout;
 
 use crate::gate::StoreError;
 use crate::store::postgres::Watched;
@@ -10,10 +13,20 @@ use crate::store::postgres::errors::classify;
 /// PostgreSQL 14: the oldest with every function the feed stands on, and still maintained.
 const OLDEST: i32 = 140_000;
 
-pub(super) async fn probe(
+/// Looks at everything; [`StoreError::Overdue`] when that takes longer than `deadline`. The caller then drops the
+/// connection.
+pub(super) async fn probe_within(
+    deadline: Duration,
     connection: &mut PgConnection,
     watched: &Watched,
 ) -> Result<(), StoreError> {
+    match timeout(deadline, probe(connection, watched)).await {
+        Ok(probed) => probed,
+        Err(_elapsed) => Err(StoreError::Overdue(deadline)),
+    }
+}
+
+async fn probe(connection: &mut PgConnection, watched: &Watched) -> Result<(), StoreError> {
     server(connection).await?;
     table(connection, watched).await?;
     feed(connection, watched).await

@@ -152,7 +152,7 @@ impl Store for PostgresStore {
 
     async fn probe(&self) -> Result<(), StoreError> {
         let mut connection = connection::open(&self.options, self.deadlines.feed).await?;
-        fitness::probe(&mut connection, &self.watched).await
+        fitness::probe_within(self.deadlines.feed, &mut connection, &self.watched).await
     }
 
     async fn open_feed(&self) -> Result<Box<dyn Feed>, StoreError> {
