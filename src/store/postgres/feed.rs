@@ -62,7 +62,10 @@ struct Past {
     certified: Certified,
     system_identifier: String,
     fingerprint: String,
+    /// When a certificate was last tried.
     certified_at: Moment,
+    /// Tries in a row that failed.
+    uncertified: u32,
     pruned_at: Moment,
 }
 
@@ -219,17 +222,39 @@ impl PostgresFeed {
 
         if certifying {
             let nonce = past.certified.draw_nonce();
-            self.certify(&mut connection, nonce, &header.snapshot)
-                .await?;
-            let past = self
-                .past
-                .as_mut()
-                .ok_or(StoreError::Garbled("a poll before its scan"))?;
-            past.certified.move_to(header.snapshot, nonce);
-            past.certified_at = asked_at;
+            match self.certify(&mut connection, nonce, &header.snapshot).await {
+                Ok(()) => self.move_to(header.snapshot, nonce, asked_at),
+                Err(error @ StoreError::Distrusted(_)) => return Err(error),
+                Err(error) => {
+                    // The changes are read and applied all the same. Without the certificate they will be read again,
+                    // on another connection: this one may be dead, or in the middle of a transaction.
+                    self.stay(&error);
+                    return Ok((Poll { asked_at, rows }, standing));
+                }
+            }
         }
         self.connection = Some(connection);
         Ok((Poll { asked_at, rows }, standing))
+    }
+
+    fn move_to(&mut self, position: Snapshot, nonce: Uuid, at: Moment) {
+        if let Some(past) = self.past.as_mut() {
+            past.certified.move_to(position, nonce);
+            past.certified_at = at;
+            past.uncertified = 0;
+        }
+    }
+
+    /// The next try is due after some polls without one: whatever stopped it may have taken long.
+    fn stay(&mut self, error: &StoreError) {
+        if let Some(past) = self.past.as_mut() {
+            past.certified_at = Moment::now();
+            past.uncertified += 1;
+            if past.uncertified.is_power_of_two() {
+                let tries = past.uncertified;
+                tracing::warn!(error = %error, tries, "the feed's position could not be certified; it stays");
+            }
+        }
     }
 
     /// Empties the outbox of what every consumer has certified. Failing is harmless: another time, or another instance.
@@ -270,6 +295,7 @@ impl Feed for PostgresFeed {
             system_identifier,
             fingerprint,
             certified_at: now,
+            uncertified: 0,
             pruned_at: now,
         });
         Ok(rows)
@@ -397,10 +423,15 @@ fn apply(row: &PgRow, into: &mut dyn Sink) -> Result<(), StoreError> {
 }
 
 /// `synchronous_commit` on, whatever the database's default: an unflushed certificate certifies nothing.
+/// The two timeouts are about our row in `namegate.consumer`: a poll must not wait long for whoever has locked it, and
+/// that may be ourselves, on a connection that died between the update and its commit.
 async fn begin_certifying(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-    sqlx::raw_sql("BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = on")
-        .execute(connection)
-        .await?;
+    sqlx::raw_sql(
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = on;
+         SET LOCAL lock_timeout = '500ms'; SET LOCAL idle_in_transaction_session_timeout = '10s'",
+    )
+    .execute(connection)
+    .await?;
     Ok(())
 }
 
