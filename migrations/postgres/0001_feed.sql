@@ -89,12 +89,30 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog AS $$
     SELECT m.source_table, m.source_column FROM namegate.meta m
 $$;
 
--- How many of the four triggers are in place and always enabled on the watched table.
+-- The watched table and everything under it, partitions and children by inheritance: SELECT shows their rows as its own.
+-- From the catalog, and so without a lock: pg_partition_tree would wait for whoever has locked a partition.
+CREATE FUNCTION namegate.watched_tree() RETURNS SETOF oid
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog AS $$
+    WITH RECURSIVE tree (relid) AS (
+        SELECT to_regclass(source_table)::oid FROM namegate.meta
+        UNION
+        SELECT i.inhrelid FROM tree JOIN pg_inherits i ON i.inhparent = tree.relid
+    )
+    SELECT relid FROM tree WHERE relid IS NOT NULL
+$$;
+
+-- How many of the four triggers are in place and always enabled on the watched table; 0 when a table under it lacks
+-- one of those that fire for rows.
 CREATE FUNCTION namegate.armed_triggers() RETURNS int
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog AS $$
-    SELECT count(*)::int FROM pg_trigger t, namegate.meta m
-     WHERE t.tgrelid = to_regclass(m.source_table) AND t.tgenabled = 'A'
-       AND t.tgfoid = to_regprocedure('namegate.capture()')
+    WITH armed AS (
+        SELECT tree.relid, count(t.oid)::int AS triggers, count(t.oid) FILTER (WHERE t.tgtype & 1 = 1) AS for_rows
+          FROM namegate.watched_tree() AS tree (relid)
+          LEFT JOIN pg_trigger t ON t.tgrelid = tree.relid AND t.tgenabled = 'A'
+               AND t.tgfoid = to_regprocedure('namegate.capture()')
+         GROUP BY tree.relid
+    )
+    SELECT CASE WHEN bool_and(for_rows = 3) THEN max(triggers) ELSE 0 END FROM armed
 $$;
 
 -- Everything whose change could let a name pass by the feed, as one value: the table and its partitions, our
@@ -104,7 +122,7 @@ CREATE FUNCTION namegate.fingerprint() RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog AS $$
 DECLARE
     source oid := (SELECT to_regclass(source_table) FROM namegate.meta);
-    tree   oid[] := ARRAY(SELECT source UNION SELECT relid FROM pg_partition_tree(source));
+    tree   oid[] := ARRAY(SELECT namegate.watched_tree());
 BEGIN
     RETURN md5(concat_ws('|',
         array_to_string(ARRAY(SELECT unnest(tree) ORDER BY 1), ','),
