@@ -169,6 +169,8 @@ impl Population {
     }
 
     fn publish(&self, generation: &Arc<Generation>) {
+        // This filter's feed began with its scan. What was released before that, it does not report.
+        self.recall.taken().forget_all();
         self.recall.publish(Arc::clone(generation));
         self.status.enter(State::Following);
         tracing::info!(
