@@ -120,12 +120,16 @@ impl Population {
                         cause = cause.label(),
                         "{cause}; every question goes to the database until a new filter is built"
                     );
-                    live = tokio::select! {
+                    let next = tokio::select! {
                         biased;
                         () = stop.cancelled() => return Ok(()),
                         followed = self.build_until_done(State::Distrusted) => followed,
                     };
-                    self.publish(&live.generation);
+                    self.publish(&next.generation);
+                    // Its place in the outbox would hold up pruning. On a task of its own: the new feed must not wait
+                    // for what may be the connection that caused all this.
+                    let mut given_up = std::mem::replace(&mut live, next);
+                    tokio::spawn(async move { given_up.feed.close().await });
                 }
             }
         }
