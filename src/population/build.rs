@@ -24,7 +24,11 @@ impl Build {
     pub(super) async fn run(self) -> Result<Followed, StoreError> {
         let mut feed = self.store.open_feed().await?;
         match self.fill(&mut *feed).await {
-            Ok(generation) => Ok(Followed { generation, feed }),
+            Ok(generation) => Ok(Followed {
+                generation,
+                feed,
+                has_seen_truncation: false,
+            }),
             Err(error) => {
                 feed.close().await;
                 Err(error)

@@ -53,6 +53,8 @@ pub struct Population {
 struct Followed {
     generation: Arc<Generation>,
     feed: Box<dyn Feed>,
+    /// The same truncation is read again and again until it is certified; it is one reason for one rebuild.
+    has_seen_truncation: bool,
 }
 
 /// Why following a generation ended.
@@ -234,7 +236,8 @@ impl Population {
                 self.metrics
                     .poll_seconds
                     .observe(began.elapsed().as_secs_f64());
-                if changes.saw_truncation() {
+                if changes.saw_truncation() && !live.has_seen_truncation {
+                    live.has_seen_truncation = true;
                     self.status.want_rebuild();
                 }
                 if backoff.is_on() {
