@@ -121,6 +121,8 @@ impl Gate {
             .await;
         match claim {
             Ok(Claim::Claimed) => {
+                // Once more: the filter may have been replaced between the first time and the commit.
+                self.recall.note(&key);
                 self.metrics.signups.inc();
                 SignUp::Created(canonical)
             }

@@ -1,6 +1,6 @@
 //! What the gate can know without the database: the live generation and the names lately found taken.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -16,6 +16,9 @@ use crate::names::{Canonical, FilterKey};
 #[derive(Debug)]
 pub struct Recall {
     live: ArcSwapOption<Generation>,
+    /// A generation that is complete up to a snapshot and not yet asked. Weak: it goes when its build is given up.
+    /// Guarded for as long as it takes to read or to replace it.
+    next: Mutex<Weak<Generation>>,
     taken: TakenCache,
     max_staleness: Duration,
 }
@@ -26,6 +29,7 @@ impl Recall {
     pub fn new(max_staleness: Duration, taken: TakenCache) -> Self {
         Self {
             live: ArcSwapOption::empty(),
+            next: Mutex::default(),
             taken,
             max_staleness,
         }
@@ -46,11 +50,22 @@ impl Recall {
         }
     }
 
-    /// A row is about to hold this name: no filter may say *absent* from now on.
+    /// A row is about to hold this name, or holds it by now: no filter may say *absent* from now on, neither the one
+    /// that is asked nor the one that is about to be.
     pub fn note(&self, key: &FilterKey) {
+        // The next one first: if it is published in between, it is the live one when that is read.
+        if let Some(generation) = self.lock_next().upgrade() {
+            generation.insert(key);
+        }
         if let Some(generation) = self.live.load().as_ref() {
             generation.insert(key);
         }
+    }
+
+    /// Announces the generation that will be published next. Call it before its feed is polled for the first time: a
+    /// name is then either in what that poll reads, or noted after this.
+    pub fn announce(&self, generation: &Arc<Generation>) {
+        *self.lock_next() = Arc::downgrade(generation);
     }
 
     /// Makes a complete, fresh generation the one that is asked. Release/Acquire is the pointer swap's own.
@@ -88,6 +103,11 @@ impl Recall {
     #[must_use]
     pub const fn taken(&self) -> &TakenCache {
         &self.taken
+    }
+
+    fn lock_next(&self) -> MutexGuard<'_, Weak<Generation>> {
+        // A pointer is whole whenever a panic might have happened.
+        self.next.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

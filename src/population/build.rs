@@ -64,6 +64,7 @@ impl Build {
 
         // The lease begins in the past: only the poll that catches up makes it fresh.
         let generation = Arc::new(Generation::new(self.number, filter, began_at));
+        self.recall.announce(&generation);
         let poll = feed.poll(&mut Apply::to(&self.recall, &generation)).await?;
         generation.lease().renew(poll.asked_at);
         tracing::info!(
