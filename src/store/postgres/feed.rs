@@ -11,6 +11,7 @@
 //! Bits are only ever set, so reading a change twice is harmless: between two certificates every poll reads from the
 //! last certified position. Nothing here is kept across a failed wait: the connection is dropped, the position stays.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -26,6 +27,7 @@ use crate::store::postgres::binary_copy::OneColumn;
 use crate::store::postgres::certificate::{Certified, Standing};
 use crate::store::postgres::connection::{open, within};
 use crate::store::postgres::errors::classify;
+use crate::store::postgres::lookup::Statement;
 use crate::store::postgres::snapshot::Snapshot;
 use crate::store::postgres::{Watched, fitness};
 
@@ -47,14 +49,23 @@ const POLL: &str =
 pub(super) struct PostgresFeed {
     options: PgConnectOptions,
     watched: Watched,
+    /// Told, by each look at the database, which table to read.
+    lookups: Arc<Statement>,
     deadline: Duration,
     /// A fresh one for each filter, never a host's name: two filters must not share a certificate.
     consumer: Uuid,
     connection: Option<PgConnection>,
     /// Holds the scan's snapshot open between `begin` and the end of `scan`.
-    exporter: Option<PgConnection>,
+    exporter: Option<Exporter>,
     /// Known from `begin` on.
     past: Option<Past>,
+}
+
+/// The session that holds the scan's snapshot open.
+struct Exporter {
+    connection: PgConnection,
+    /// With its schema, and quoted.
+    table: String,
 }
 
 /// What the filter was filled from, and how far it has come.
@@ -80,11 +91,17 @@ struct Header {
 }
 
 impl PostgresFeed {
-    pub(super) fn new(options: PgConnectOptions, watched: Watched, deadline: Duration) -> Self {
+    pub(super) fn new(
+        options: PgConnectOptions,
+        watched: Watched,
+        lookups: Arc<Statement>,
+        deadline: Duration,
+    ) -> Self {
         let options = options.application_name("namegate feed");
         Self {
             options,
             watched,
+            lookups,
             deadline,
             consumer: Uuid::new_v4(),
             connection: None,
@@ -115,7 +132,8 @@ impl PostgresFeed {
     /// Opens the scan's snapshot and reads, in it, all that later polls are compared with. Returns the row count.
     async fn open_snapshot(&mut self) -> Result<(Snapshot, String, String, u64), StoreError> {
         let mut exporter = open(&self.options, self.deadline).await?;
-        fitness::probe_within(self.deadline, &mut exporter, &self.watched).await?;
+        let table = fitness::probe_within(self.deadline, &mut exporter, &self.watched).await?;
+        self.lookups.read_from(&table);
         // statement_timeout: a scan takes as long as it takes. row_security off: hidden rows become an error.
         let settings = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
              SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0;
@@ -138,13 +156,13 @@ impl PostgresFeed {
         }
         let snapshot = parse_snapshot(facts.try_get(0).map_err(classify)?)?;
         // A real count: sizing from an estimate made filters elsewhere far too small or far too big.
-        let count = format!(
-            "SELECT count({}) FROM {}",
-            self.watched.column, self.watched.table
-        );
+        let count = format!("SELECT count({}) FROM {table}", self.watched.column);
         let count = sqlx::query_scalar::<_, i64>(AssertSqlSafe(count));
         let rows = within(COUNT_DEADLINE, count.fetch_one(&mut exporter)).await?;
-        self.exporter = Some(exporter);
+        self.exporter = Some(Exporter {
+            connection: exporter,
+            table,
+        });
         let (fingerprint, identity) = (
             facts.try_get(1).map_err(classify)?,
             facts.try_get(3).map_err(classify)?,
@@ -302,14 +320,17 @@ impl Feed for PostgresFeed {
     }
 
     async fn scan(&mut self, into: &mut dyn Sink) -> Result<u64, StoreError> {
-        let mut exporter = self
+        let Exporter {
+            connection: mut exporter,
+            table,
+        } = self
             .exporter
             .take()
             .ok_or(StoreError::Garbled("a scan before its beginning"))?;
         // A SELECT, not the table's name: COPY of a name leaves out partitions and children.
         let copy = format!(
-            "COPY (SELECT {} FROM {}) TO STDOUT (FORMAT binary)",
-            self.watched.column, self.watched.table
+            "COPY (SELECT {} FROM {table}) TO STDOUT (FORMAT binary)",
+            self.watched.column
         );
         let mut rows = 0;
         let mut reader = OneColumn::default();

@@ -13,20 +13,21 @@ use crate::store::postgres::errors::classify;
 /// PostgreSQL 14: the oldest with every function the feed stands on, and still maintained.
 const OLDEST: i32 = 140_000;
 
-/// Looks at everything; [`StoreError::Overdue`] when that takes longer than `deadline`. The caller then drops the
+/// Looks at everything, and returns the table's name with its schema, quoted: what the feed watches, whatever the
+/// search path may find under that name later. [`StoreError::Overdue`] when that takes longer than `deadline`. The caller then drops the
 /// connection.
 pub(super) async fn probe_within(
     deadline: Duration,
     connection: &mut PgConnection,
     watched: &Watched,
-) -> Result<(), StoreError> {
+) -> Result<String, StoreError> {
     match timeout(deadline, probe(connection, watched)).await {
         Ok(probed) => probed,
         Err(_elapsed) => Err(StoreError::Overdue(deadline)),
     }
 }
 
-async fn probe(connection: &mut PgConnection, watched: &Watched) -> Result<(), StoreError> {
+async fn probe(connection: &mut PgConnection, watched: &Watched) -> Result<String, StoreError> {
     server(connection).await?;
     table(connection, watched).await?;
     feed(connection, watched).await
@@ -116,7 +117,7 @@ async fn table(connection: &mut PgConnection, watched: &Watched) -> Result<(), S
 }
 
 /// The outbox, its functions, and all four triggers on the table.
-async fn feed(connection: &mut PgConnection, watched: &Watched) -> Result<(), StoreError> {
+async fn feed(connection: &mut PgConnection, watched: &Watched) -> Result<String, StoreError> {
     let Watched { table, column } = watched;
     let installed: bool = sqlx::query_scalar("SELECT to_regclass('namegate.meta') IS NOT NULL")
         .fetch_one(&mut *connection)
@@ -128,7 +129,8 @@ async fn feed(connection: &mut PgConnection, watched: &Watched) -> Result<(), St
         ));
     }
     let row = sqlx::query(
-        "SELECT namegate.armed_triggers(), to_regclass(source_table) = to_regclass($1), source_column = $2
+        "SELECT namegate.armed_triggers(), to_regclass(source_table) = to_regclass($1), source_column = $2,
+                source_table
            FROM namegate.watched()",
     )
     .bind(table.to_string())
@@ -161,7 +163,7 @@ async fn feed(connection: &mut PgConnection, watched: &Watched) -> Result<(), St
             "namegate.outbox is missing, or a crash would empty it and lose names: ALTER TABLE namegate.outbox SET LOGGED",
         );
     }
-    Ok(())
+    row.try_get(3).map_err(classify)
 }
 
 fn unfit<T>(why: impl Into<String>) -> Result<T, StoreError> {

@@ -1,7 +1,9 @@
 //! The confirming query: one statement for any number of names, answered by the unique index, on the primary.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use sqlx::postgres::PgPool;
 use sqlx::{AssertSqlSafe, Row};
 use tokio::time::timeout;
@@ -11,11 +13,33 @@ use crate::names::Canonical;
 use crate::store::postgres::Watched;
 use crate::store::postgres::connection::Borrowed;
 use crate::store::postgres::errors::{classify, is_broken};
+use crate::store::postgres::ident::Identifier;
+
+/// The statement, for the table as its users name it until a look at the database has said in which schema it is.
+#[derive(Debug)]
+pub(super) struct Statement {
+    column: Identifier,
+    text: ArcSwap<String>,
+}
+
+impl Statement {
+    pub(super) fn new(watched: &Watched) -> Self {
+        let text = for_table(&watched.table.to_string(), &watched.column);
+        Self {
+            column: watched.column.clone(),
+            text: ArcSwap::from_pointee(text),
+        }
+    }
+
+    /// From now on reads `table`: quoted, and with its schema, so that no other table can shadow it.
+    pub(super) fn read_from(&self, table: &str) {
+        self.text.store(Arc::new(for_table(table, &self.column)));
+    }
+}
 
 /// One index probe for each name, whatever the planner believes about the table: LATERAL with LIMIT leaves no choice.
 /// Whether the server is a standby comes in the same answer: a standby's "no row" is no evidence.
-pub(super) fn statement(watched: &Watched) -> String {
-    let Watched { table, column } = watched;
+fn for_table(table: &str, column: &Identifier) -> String {
     format!(
         "SELECT pg_catalog.pg_is_in_recovery(), ARRAY(
              SELECT asked.at::int4 FROM unnest($1::text[]) WITH ORDINALITY AS asked(name, at)
@@ -25,12 +49,13 @@ pub(super) fn statement(watched: &Watched) -> String {
 
 pub(super) async fn held(
     pool: &PgPool,
-    statement: &str,
+    statement: &Statement,
     names: &[Canonical],
     deadline: Duration,
 ) -> Result<Vec<bool>, StoreError> {
     let asked: Vec<&str> = names.iter().map(Canonical::as_str).collect();
-    match timeout(deadline, on_a_live_connection(pool, statement, &asked)).await {
+    let statement = statement.text.load_full();
+    match timeout(deadline, on_a_live_connection(pool, &statement, &asked)).await {
         Ok(answer) => answer,
         Err(_elapsed) => Err(StoreError::Overdue(deadline)),
     }

@@ -64,7 +64,7 @@ pub struct PostgresStore {
     writes: PgPool,
     watched: Watched,
     deadlines: Deadlines,
-    lookup_statement: Arc<str>,
+    lookup_statement: Arc<lookup::Statement>,
 }
 
 impl PostgresStore {
@@ -94,7 +94,7 @@ impl PostgresStore {
             .max_connections(4)
             .acquire_timeout(deadlines.write)
             .connect_lazy_with(giving_up_before(deadlines.write, &options));
-        let lookup_statement = lookup::statement(&watched).into();
+        let lookup_statement = Arc::new(lookup::Statement::new(&watched));
         Self {
             options,
             lookups,
@@ -152,13 +152,17 @@ impl Store for PostgresStore {
 
     async fn probe(&self) -> Result<(), StoreError> {
         let mut connection = connection::open(&self.options, self.deadlines.feed).await?;
-        fitness::probe_within(self.deadlines.feed, &mut connection, &self.watched).await
+        let table =
+            fitness::probe_within(self.deadlines.feed, &mut connection, &self.watched).await?;
+        self.lookup_statement.read_from(&table);
+        Ok(())
     }
 
     async fn open_feed(&self) -> Result<Box<dyn Feed>, StoreError> {
         let feed = PostgresFeed::new(
             self.options.clone(),
             self.watched.clone(),
+            Arc::clone(&self.lookup_statement),
             self.deadlines.feed,
         );
         Ok(Box::new(feed))
