@@ -110,8 +110,7 @@ impl Population {
                 }
                 End::Replaced(next) => {
                     self.publish(&next.generation);
-                    let mut replaced = std::mem::replace(&mut live, next);
-                    replaced.feed.close().await;
+                    retire(std::mem::replace(&mut live, next));
                 }
                 End::Distrusted(cause) => {
                     self.recall.distrust();
@@ -128,10 +127,7 @@ impl Population {
                         followed = self.build_until_done(State::Distrusted) => followed,
                     };
                     self.publish(&next.generation);
-                    // Its place in the outbox would hold up pruning. On a task of its own: the new feed must not wait
-                    // for what may be the connection that caused all this.
-                    let mut given_up = std::mem::replace(&mut live, next);
-                    tokio::spawn(async move { given_up.feed.close().await });
+                    retire(std::mem::replace(&mut live, next));
                 }
             }
         }
@@ -257,6 +253,13 @@ impl Population {
             }
         }
     }
+}
+
+/// Gives up a feed's place in the outbox, which would hold up pruning. On a task of its own: the feed that follows now
+/// must not wait for what may be a broken connection. The task ends by the feed's own deadlines; when the process ends
+/// before, the place expires by itself.
+fn retire(mut followed: Followed) {
+    tokio::spawn(async move { followed.feed.close().await });
 }
 
 /// Waits for a rebuild that is under way; for ever when there is none.

@@ -273,3 +273,36 @@ async fn a_role_with_the_documented_rights_and_no_others_can_serve() {
         0
     );
 }
+
+#[tokio::test]
+async fn a_poll_that_outlasts_its_deadline_is_given_more_time() {
+    let database = sample_database("slowpoll").await;
+    let service = serve_warm(&database.url, &[]).await;
+    // As after a bulk load that the server takes long to gather: the answer begins after the feed's deadline of 5 s.
+    let columns =
+        "is_header bool, name text, released bool, snapshot text, pruned_below text, nonce uuid,
+                   watermark text, in_recovery bool, system_identifier text, fingerprint text";
+    database
+        .execute(&format!(
+            "ALTER FUNCTION namegate.poll(uuid, xid8, xid8[]) RENAME TO poll_at_once;
+             CREATE FUNCTION namegate.poll(a uuid, b xid8, c xid8[]) RETURNS TABLE ({columns})
+             LANGUAGE plpgsql STABLE AS $$
+             BEGIN
+                 PERFORM pg_sleep(6);
+                 RETURN QUERY SELECT * FROM namegate.poll_at_once(a, b, c);
+             END $$",
+        ))
+        .await;
+    insert(&database, &["patience".to_owned()]).await;
+    within(
+        Duration::from_secs(40),
+        "a slow poll is applied",
+        async || count(&service, "namegate_feed_rows_total").await >= 1,
+    )
+    .await;
+    assert!(
+        count(&service, "namegate_feed_poll_failures_total").await >= 1,
+        "the first one was cut short"
+    );
+    assert!(is_taken(&service, "patience").await);
+}

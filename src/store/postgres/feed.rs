@@ -32,6 +32,7 @@ use crate::store::postgres::snapshot::Snapshot;
 use crate::store::postgres::{Watched, fitness};
 
 const CERTIFY_EVERY: Duration = Duration::from_secs(1);
+const LONGEST_PATIENCE: Duration = Duration::from_mins(5);
 const PRUNE_EVERY: Duration = Duration::from_mins(1);
 /// Outbox rows younger than this are kept, for people who look into it.
 const PRUNE_KEEP: &str = "5 minutes";
@@ -52,6 +53,9 @@ pub(super) struct PostgresFeed {
     /// Told, by each look at the database, which table to read.
     lookups: Arc<Statement>,
     deadline: Duration,
+    /// For the first row of a poll. Grows while polls are overdue: after a bulk load of many millions the server gathers
+    /// for longer than any deadline that suits a broken link, and a poll that is always cut short would never end.
+    patience: Duration,
     /// A fresh one for each filter, never a host's name: two filters must not share a certificate.
     consumer: Uuid,
     connection: Option<PgConnection>,
@@ -103,6 +107,7 @@ impl PostgresFeed {
             watched,
             lookups,
             deadline,
+            patience: deadline,
             consumer: Uuid::new_v4(),
             connection: None,
             exporter: None,
@@ -224,7 +229,12 @@ impl PostgresFeed {
             .bind(xmax)
             .bind(running)
             .fetch(&mut connection);
-        let first = within(deadline, answer.try_next()).await?;
+        let first = within(self.patience, answer.try_next()).await;
+        self.patience = match first {
+            Err(StoreError::Overdue(_)) => (self.patience * 2).min(LONGEST_PATIENCE),
+            _ => deadline,
+        };
+        let first = first?;
         let header = Header::read(&first.ok_or(StoreError::Garbled("a poll without its header"))?)?;
         let standing = past.check(&header)?;
         if standing == Standing::Rewound {
