@@ -49,6 +49,7 @@ pub(super) async fn run(args: ImportArgs) -> Result<Exit, Failure> {
     let place = store.describe();
     let (source, size_bytes, position) = open_source(&args.file)?;
     if is_ours {
+        open::make_data_dir(&args.database)?;
         store
             .migrate()
             .await

@@ -5,12 +5,11 @@ use crate::config::{MigrateArgs, TableArgs};
 use crate::store::postgres::Deadlines;
 
 pub(super) async fn run(args: MigrateArgs) -> Result<Exit, Failure> {
-    let store = open::store(
-        open::database(&args.database)?,
-        &TableArgs::sample(),
-        Deadlines::default(),
-        1,
-    )?;
+    let chosen = open::database(&args.database)?;
+    if chosen.is_embedded_default {
+        open::make_data_dir(&args.database)?;
+    }
+    let store = open::store(chosen, &TableArgs::sample(), Deadlines::default(), 1)?;
     let migrated = store.migrate().await;
     let place = store.describe();
     store.close().await;

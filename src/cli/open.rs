@@ -24,17 +24,8 @@ pub(super) const EMBEDDED_FILE: &str = "namegate.db";
 
 pub(super) fn database(args: &DatabaseArgs) -> Result<Chosen, Failure> {
     let Some(url) = &args.database_url else {
-        std::fs::create_dir_all(&args.data_dir)
-            .with_context(|| {
-                format!(
-                    "could not make the data directory {}",
-                    args.data_dir.display()
-                )
-            })
-            .map_err(|error| Failure::new(Exit::File, error))?;
-        let address = Address::Sqlite(args.data_dir.join(EMBEDDED_FILE));
         return Ok(Chosen {
-            address,
+            address: Address::Sqlite(args.data_dir.join(EMBEDDED_FILE)),
             is_embedded_default: true,
         });
     };
@@ -47,6 +38,18 @@ pub(super) fn database(args: &DatabaseArgs) -> Result<Chosen, Failure> {
         address,
         is_embedded_default: false,
     })
+}
+
+/// Makes the directory of the embedded database; only for commands that fill it.
+pub(super) fn make_data_dir(args: &DatabaseArgs) -> Result<(), Failure> {
+    std::fs::create_dir_all(&args.data_dir)
+        .with_context(|| {
+            format!(
+                "could not make the data directory {}",
+                args.data_dir.display()
+            )
+        })
+        .map_err(|error| Failure::new(Exit::File, error))
 }
 
 pub(super) fn store(

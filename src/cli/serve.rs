@@ -37,6 +37,9 @@ pub(super) async fn run(args: ServeArgs) -> Result<Exit, Failure> {
     refuse_an_open_admin_listener(&args.service)?;
     let policy = open::policy(&args.policy)?;
     let chosen = open::database(&args.database)?;
+    if chosen.is_embedded_default {
+        open::make_data_dir(&args.database)?;
+    }
     let migrate = args.migrate || chosen.is_embedded_default;
     let limits = limits(&args.service);
     let store = open::store(

@@ -60,7 +60,7 @@ fn as_json(ours: &Sizing, textbook: &Textbook) -> serde_json::Value {
 fn print(ours: &Sizing, textbook: &Textbook) {
     println!(
         "{} names at a false-positive rate of {}",
-        ours.capacity,
+        grouped(ours.capacity),
         percent(ours.target_fpr)
     );
     println!();
@@ -89,7 +89,9 @@ fn print(ours: &Sizing, textbook: &Textbook) {
     );
     println!(
         "  {:<24} {:>18} {:>18}",
-        "blocks of 64 bytes", ours.blocks, "-"
+        "blocks of 64 bytes",
+        grouped(ours.blocks),
+        "-"
     );
     println!();
     println!(
@@ -100,17 +102,21 @@ fn print(ours: &Sizing, textbook: &Textbook) {
         println!(
             "  {:<12} {:>16} {:>24}",
             percent(load),
-            names,
+            grouped(names),
             percent(rate)
         );
     }
     println!();
     println!(
-        "One name's eight bits lie in one 64-byte block, so a question costs one cache miss. The price is memory: a\n\
-         textbook filter's bits, laid out in blocks, would give {} instead of {}.",
-        percent(textbook.rate_on_blocks()),
-        percent(ours.target_fpr),
+        "One name's eight bits lie in one 64-byte block, so a question costs one cache miss. The price is memory."
     );
+    if textbook.rate_on_blocks() > ours.target_fpr {
+        println!(
+            "A textbook filter's bits, laid out in blocks, would give {} instead of {}.",
+            percent(textbook.rate_on_blocks()),
+            percent(ours.target_fpr),
+        );
+    }
 }
 
 fn bits_per_name(textbook: &Textbook) -> f64 {
@@ -130,13 +136,50 @@ fn percent(share: f64) -> String {
     }
 }
 
+/// Decimal units, three to five digits.
 fn memory(bytes: u64) -> String {
-    #[allow(clippy::cast_precision_loss, reason = "three digits are shown")]
-    let value = bytes as f64;
-    match bytes {
-        0..10_000 => format!("{bytes} B"),
-        10_000..10_000_000 => format!("{:.1} kB", value / 1e3),
-        10_000_000..10_000_000_000 => format!("{:.1} MB", value / 1e6),
-        _ => format!("{:.1} GB", value / 1e9),
+    const UNITS: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
+    #[allow(clippy::cast_precision_loss, reason = "five digits are shown")]
+    let (mut value, mut unit) = (bytes as f64, 0);
+    while value >= 10_000.0 {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let decimals = usize::from(unit > 0);
+    format!("{value:.decimals$} {}", UNITS[unit])
+}
+
+/// With a comma between groups of three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(
+            [0, 999, 1000, 1_234_567].map(grouped),
+            ["0", "999", "1,000", "1,234,567"]
+        );
+        assert_eq!(
+            [0, 9999, 10_000, 196_557_568].map(memory),
+            ["0 B", "9999 B", "10.0 kB", "196.6 MB"]
+        );
+        assert_eq!(memory(u64::MAX), "18.4 EB");
+        assert_eq!(
+            [0.001, 0.5, 1e-15].map(percent),
+            ["0.1 %", "50 %", "1.00e-13 %"]
+        );
     }
 }

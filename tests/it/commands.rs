@@ -209,7 +209,7 @@ async fn size_prints_the_arithmetic() {
     let table = run(&["size", "--names", "100000000", "--fpr", "0.001"])
         .await
         .expect_success();
-    for words in ["3071212", "196.6 MB", "15.72", "textbook", "300 %"] {
+    for words in ["3,071,212", "196.6 MB", "15.72", "textbook", "300 %"] {
         assert!(table.contains(words), "{words} in {table}");
     }
     let json = run(&["size", "--names", "1000000", "--fpr", "0.01", "--json"])

@@ -28,17 +28,16 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// A store in the file at `path`, which is made when it is missing. Opened when first asked.
+    /// A store in the file at `path`, which [`migrate`](Store::migrate) makes when it is missing. Opened when first asked.
     #[must_use]
     pub fn new(path: &Path) -> Self {
         let options = SqliteConnectOptions::new()
             .filename(path)
-            .create_if_missing(true)
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Full) // a committed sign-up survives a power cut
             .busy_timeout(Duration::from_secs(5))
             .disable_statement_logging();
-        let pool = |connections| {
+        let pool = |connections, options: &SqliteConnectOptions| {
             SqlitePoolOptions::new()
                 .max_connections(connections)
                 .acquire_timeout(Duration::from_secs(5))
@@ -47,8 +46,8 @@ impl SqliteStore {
         };
         Self {
             path: path.to_owned(),
-            readers: pool(4),
-            writer: pool(1),
+            readers: pool(4, &options),
+            writer: pool(1, &options),
             options,
         }
     }
@@ -137,7 +136,7 @@ impl Store for SqliteStore {
     }
 
     async fn migrate(&self) -> Result<(), StoreError> {
-        schema::migrate(&self.writer).await
+        schema::migrate(self.options.clone()).await
     }
 
     async fn probe(&self) -> Result<(), StoreError> {

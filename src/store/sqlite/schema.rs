@@ -2,17 +2,25 @@
 
 use std::path::Path;
 
+use sqlx::Connection;
 use sqlx::migrate::MigrateError;
-use sqlx::sqlite::SqlitePool;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqlitePool};
 
 use crate::gate::StoreError;
 use crate::store::sqlite::classify;
 
-pub(super) async fn migrate(pool: &SqlitePool) -> Result<(), StoreError> {
+pub(super) async fn migrate(options: SqliteConnectOptions) -> Result<(), StoreError> {
+    // The only connection that may make the file: whoever only asks shall not leave an empty one behind.
+    let options = options.create_if_missing(true);
+    let mut connection = SqliteConnection::connect_with(&options)
+        .await
+        .map_err(classify)?;
     let mut migrator = sqlx::migrate!("migrations/sqlite");
     // The application may use sqlx migrations in the same file.
     migrator.dangerous_set_table_name("namegate_migrations");
-    migrator.run(pool).await.map_err(|error| match error {
+    let migrated = migrator.run_direct(None, &mut connection, false).await;
+    drop(connection.close().await); // what is committed stays, whatever closing says
+    migrated.map_err(|error| match error {
         MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
             if error.as_database_error().is_some_and(|error| error.message().contains("already exists")) {
                 StoreError::Unfit(
@@ -30,6 +38,12 @@ pub(super) async fn migrate(pool: &SqlitePool) -> Result<(), StoreError> {
 }
 
 pub(super) async fn probe(pool: &SqlitePool, path: &Path) -> Result<(), StoreError> {
+    if !path.exists() {
+        return Err(StoreError::Unfit(format!(
+            "there is no file {}: run `namegate migrate` to make the sample table",
+            path.display()
+        )));
+    }
     // Four tables and three triggers, by name: whoever dropped one has cut the feed.
     let parts: i64 = sqlx::query_scalar(
         "SELECT count(*) FROM sqlite_schema
