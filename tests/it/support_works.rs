@@ -252,14 +252,22 @@ async fn kill_a_copy_of(test: &str, is_frozen: bool) {
         })
         .collect();
     assert!(directory.exists() && pids.len() > 2);
+    let began: Vec<Option<String>> = pids.iter().map(|&pid| process::began(pid)).collect();
     // Of the others one may be a session that was just ending.
-    assert!(pids[..2].iter().all(|&pid| process::is_running(pid)));
+    assert!(began[..2].iter().all(Option::is_some));
+    let is_still_there =
+        |pid: Pid, began: &Option<String>| began.is_some() && process::began(pid) == *began;
 
     victim.kill().expect("a child can be killed");
     victim.wait().expect("a child can be waited for");
 
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while directory.exists() || pids.iter().any(|&pid| process::is_running(pid)) {
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while directory.exists()
+        || pids
+            .iter()
+            .zip(&began)
+            .any(|(&pid, began)| is_still_there(pid, began))
+    {
         assert!(
             Instant::now() < deadline,
             "one of {pids:?} or their directory is still there"

@@ -33,7 +33,7 @@ use crate::store::postgres::{Watched, fitness};
 
 const CERTIFY_EVERY: Duration = Duration::from_secs(1);
 const LONGEST_PATIENCE: Duration = Duration::from_mins(5);
-const PRUNE_EVERY: Duration = Duration::from_mins(1);
+const PRUNE_EVERY: Duration = Duration::from_secs(10);
 /// Outbox rows younger than this are kept, for people who look into it.
 const PRUNE_KEEP: &str = "5 minutes";
 /// A consumer unseen for this long is forgotten; it will notice, and scan again.

@@ -30,6 +30,20 @@ pub(crate) fn children_of(parent: Pid) -> Vec<Pid> {
         .collect()
 }
 
+/// When a running process began, in the system's own words; `None` when there is none. Together with its id it names
+/// one process for good: ids are given out again.
+pub(crate) fn began(pid: Pid) -> Option<String> {
+    if !is_running(pid) {
+        return None;
+    }
+    let Ok(stat) = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())) else {
+        return Some("unknown".to_owned()); // a system without /proc, or gone since
+    };
+    // The name, in parentheses, may hold anything; the start is the 20th field behind it.
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(19).map(str::to_owned)
+}
+
 /// Whether the process exists and can still do something: one that only waits to be collected
 /// cannot.
 pub(crate) fn is_running(pid: Pid) -> bool {
