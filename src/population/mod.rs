@@ -64,6 +64,9 @@ enum End {
     Replaced(Followed),
 }
 
+/// What made a rebuild fail, a lack of memory perhaps, is not gone at once.
+const REBUILD_AGAIN_AFTER: Duration = Duration::from_secs(30);
+
 type Rebuild = JoinHandle<Result<Followed, StoreError>>;
 
 impl Population {
@@ -190,7 +193,9 @@ impl Population {
 
     async fn poll_until_it_ends(&self, live: &mut Followed, stop: &CancellationToken) -> End {
         let mut backoff = Backoff::new();
+        let number = live.generation.number();
         let mut rebuild: Option<Rebuild> = None;
+        let mut next_rebuild = Instant::now();
         let mut next_poll = Instant::now() + self.settings.poll_interval;
         loop {
             tokio::select! {
@@ -201,9 +206,12 @@ impl Population {
                 }
                 built = finished(&mut rebuild) => match built {
                     Ok(next) => return End::Replaced(next),
-                    Err(error) => tracing::warn!(error = %error, "a rebuild failed; the live filter stays"),
+                    Err(error) => {
+                        tracing::warn!(error = %error, "a rebuild failed; the live filter stays, another will be tried");
+                        next_rebuild = Instant::now() + REBUILD_AGAIN_AFTER;
+                    }
                 },
-                () = self.status.rebuild_wanted(), if rebuild.is_none() => {
+                () = self.rebuild_is_due(number, next_rebuild), if rebuild.is_none() => {
                     rebuild = Some(tokio::spawn(self.build().run()));
                 }
                 () = sleep_until(next_poll) => {
@@ -217,6 +225,11 @@ impl Population {
                 }
             }
         }
+    }
+
+    async fn rebuild_is_due(&self, generation: u64, not_before: Instant) {
+        self.status.wants_replaced(generation).await;
+        sleep_until(not_before).await;
     }
 
     /// One poll; returns how long to wait for the next.
@@ -234,7 +247,7 @@ impl Population {
                     .observe(began.elapsed().as_secs_f64());
                 if changes.saw_truncation() && !live.has_seen_truncation {
                     live.has_seen_truncation = true;
-                    self.status.want_rebuild();
+                    self.status.want_replaced(live.generation.number());
                 }
                 if backoff.is_on() {
                     tracing::info!(

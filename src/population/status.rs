@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 use crate::gate::Recall;
 use crate::population::survey::Survey;
@@ -28,7 +28,8 @@ pub struct Status {
     state: watch::Sender<State>,
     generations: AtomicU64,
     survey: ArcSwapOption<Survey>,
-    rebuild: Notify,
+    /// The number of the generation that shall be replaced; 0: none. A number, so that a wish is not granted twice.
+    outgrown: watch::Sender<u64>,
 }
 
 impl Default for Status {
@@ -37,7 +38,7 @@ impl Default for Status {
             state: watch::Sender::new(State::Starting),
             generations: AtomicU64::new(0),
             survey: ArcSwapOption::empty(),
-            rebuild: Notify::new(),
+            outgrown: watch::Sender::new(0),
         }
     }
 }
@@ -55,9 +56,9 @@ impl Status {
         drop(self.state.subscribe().wait_for(|now| *now == state).await);
     }
 
-    /// Asks for a new generation to be built beside the live one. Asking twice is asking once.
-    pub fn want_rebuild(&self) {
-        self.rebuild.notify_one();
+    /// Asks for a new generation to be built beside this one. Asking twice is asking once.
+    pub fn want_replaced(&self, generation: u64) {
+        self.outgrown.send_replace(generation);
     }
 
     /// All of it, as the metrics show it.
@@ -105,8 +106,10 @@ impl Status {
         self.generations.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    pub(super) async fn rebuild_wanted(&self) {
-        self.rebuild.notified().await;
+    pub(super) async fn wants_replaced(&self, generation: u64) {
+        // The sender is ours, so it cannot be gone.
+        let mut outgrown = self.outgrown.subscribe();
+        drop(outgrown.wait_for(|number| *number == generation).await);
     }
 
     pub(super) fn publish_survey(&self, survey: Survey) {

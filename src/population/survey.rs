@@ -44,7 +44,7 @@ pub(super) fn spawn(generation: Arc<Generation>, status: Arc<Status>) -> JoinHan
                     live_fpr = survey.live_fpr,
                     "the filter holds more names than it was sized for; a larger one is built beside it"
                 );
-                status.want_rebuild();
+                status.want_replaced(survey.generation);
             }
             status.publish_survey(survey);
             sleep(EVERY).await;
