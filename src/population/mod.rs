@@ -15,7 +15,7 @@
 //! database. An error of the database never ends the population: it backs off and tries again, for ever. Only one thing
 //! ends it: a database that, at the first look, does not fit.
 //!
-//! One generation, one [`Feed`](crate::gate::Feed): a rebuild runs the whole way on its own, beside the live generation,
+//! One generation, one [`Feed`]: a rebuild runs the whole way on its own, beside the live generation,
 //! so that from its snapshot on every change goes into both.
 
 mod backoff;
