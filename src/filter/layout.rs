@@ -70,18 +70,23 @@ impl<const L: usize> Block<L> {
         }
     }
 
-    /// Whether all bits of `pattern` are set.
+    /// Whether all bits of [`pattern_of`]`(hash)` are set.
     ///
     /// All words are read and one comparison is made at the end: leaving at the first clear bit
     /// saves loads from a line that is already here and pays with a mispredicted branch on most
     /// absent names.
+    ///
+    /// The pattern itself is not made; each word is moved until its bit lies at the bottom. That
+    /// takes two thirds of the instructions, and a processor that waits for memory looks only so
+    /// many instructions ahead for the next question's load.
     #[inline]
-    pub(super) fn holds(&self, pattern: &Pattern<L>) -> bool {
-        let mut missing = 0;
-        for (word, bit) in self.words.iter().zip(pattern) {
-            missing |= bit & !word.load(Ordering::Relaxed); // Relaxed: see the module documentation
+    pub(super) fn holds(&self, hash: u64) -> bool {
+        let mut all = 1;
+        for (lane, word) in self.words.iter().enumerate() {
+            // Relaxed: see the module documentation.
+            all &= word.load(Ordering::Relaxed) >> ((hash >> (6 * lane)) & 63);
         }
-        missing == 0
+        all == 1
     }
 
     /// Sets the bits of `pattern`, shared with other threads; returns whether any of them was
@@ -243,11 +248,9 @@ mod tests {
         let (shared, mut owned) = (Block::empty(), Block::empty());
         for hash in (0..50_u64).map(|i| i.wrapping_mul(0x9E37_79B9_7F4A_7C15)) {
             let pattern = pattern_of(hash);
-            assert_eq!(shared.holds(&pattern), owned.holds(&pattern));
+            assert_eq!(shared.holds(hash), owned.holds(hash));
             assert_eq!(shared.set(&pattern), owned.set_exclusive(&pattern));
-            assert!(
-                shared.holds(&pattern) && !shared.set(&pattern) && !owned.set_exclusive(&pattern)
-            );
+            assert!(shared.holds(hash) && !shared.set(&pattern) && !owned.set_exclusive(&pattern));
         }
         assert_eq!(shared.words(), owned.words());
     }

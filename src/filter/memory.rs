@@ -41,7 +41,7 @@ mod mapped {
             let bytes = count
                 .checked_mul(size_of::<Block>())
                 .ok_or(io::ErrorKind::OutOfMemory)?;
-            let region = MmapMut::map_anon(bytes)?;
+            let region = MmapMut::map_anon(with_whole_huge_pages(bytes)?)?;
             advise_huge_pages(&region);
             Ok(Self {
                 region: region.into(),
@@ -50,11 +50,22 @@ mod mapped {
         }
     }
 
+    const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+    /// Linux places a mapping where huge pages begin if its length is a multiple of theirs, and
+    /// anywhere else otherwise: then its ends lie on small pages.
+    fn with_whole_huge_pages(bytes: usize) -> io::Result<usize> {
+        if bytes < HUGE_PAGE_BYTES {
+            return Ok(bytes);
+        }
+        let whole = bytes.checked_next_multiple_of(HUGE_PAGE_BYTES);
+        whole.ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+    }
+
     /// Before the first touch: pages that exist already are only merged much later, in the
     /// background.
     #[cfg(target_os = "linux")]
     fn advise_huge_pages(region: &MmapMut) {
-        const HUGE_PAGE_BYTES: usize = 2 << 20;
         if region.len() >= HUGE_PAGE_BYTES {
             // Advice: a kernel without huge pages refuses it, and the filter works as well on small
             // ones.
@@ -71,7 +82,7 @@ mod mapped {
         #[inline]
         fn deref(&self) -> &[Block] {
             #[allow(unsafe_code, reason = "the one place where mapped bytes become blocks")]
-            // SAFETY: the mapping has `count * size_of::<Block>()` bytes (see `zeroed`), lives as
+            // SAFETY: the mapping has `count * size_of::<Block>()` bytes or more (see `zeroed`), lives as
             // long as `self`, is anonymous and private, so that no file or process changes it, and
             // starts on a page, which aligns it to 64. Any bytes are a valid `Block`: it is an
             // array of atomic integers. Shared access only goes through these atomics.

@@ -9,6 +9,8 @@ mod batches;
 mod golden;
 mod growth;
 mod keys;
+#[cfg(all(target_os = "linux", not(miri), not(feature = "loom")))]
+mod memory;
 #[cfg(feature = "loom")]
 mod model;
 mod rates;
