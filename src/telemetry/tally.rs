@@ -48,15 +48,15 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} questions: {} free from memory, {} taken from cache, {} settled by the rules, \
-             {} needed the database ({} statements, {} false positives), {} unverified",
+            "{} questions, {} needed the database ({} statements, {} false positives): \
+             {} free from memory, {} taken from cache, {} settled by the rules, {} unverified",
             self.questions,
-            self.free_from_memory,
-            self.taken_from_cache,
-            self.by_policy,
             self.from_database,
             self.statements,
             self.false_positives,
+            self.free_from_memory,
+            self.taken_from_cache,
+            self.by_policy,
             self.unverified,
         )
     }
