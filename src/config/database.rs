@@ -1,0 +1,53 @@
+//! Which database, and which column of which table.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::config::values::parse;
+use crate::store::postgres::ident::{Identifier, TableName};
+
+/// Which database, and where in it.
+#[derive(Debug, Clone, Args)]
+pub struct DatabaseArgs {
+    /// postgres://USER:PASSWORD@HOST:PORT/DATABASE or sqlite:PATH. Without it: an embedded SQLite file in the data
+    /// directory, made when it is missing.
+    #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
+    pub database_url: Option<secrecy::SecretString>,
+
+    /// Where the embedded database is kept.
+    #[arg(
+        long,
+        env = "NAMEGATE_DATA_DIR",
+        value_name = "DIR",
+        default_value = "namegate-data"
+    )]
+    pub data_dir: PathBuf,
+}
+
+/// Which column holds the names.
+#[derive(Debug, Clone, Args)]
+pub struct TableArgs {
+    /// The table, perhaps with its schema, as psql's \d shows it.
+    #[arg(long, env = "NAMEGATE_TABLE", value_name = "TABLE", default_value = "users", value_parser = parse::<TableName>)]
+    pub table: TableName,
+
+    /// The column that is watched and asked; it needs a unique index of its own.
+    #[arg(long, env = "NAMEGATE_COLUMN", value_name = "COLUMN", default_value = "canonical", value_parser = parse::<Identifier>)]
+    pub column: Identifier,
+}
+
+impl TableArgs {
+    /// The sample table.
+    ///
+    /// # Panics
+    /// Never: both names are constants that parse.
+    #[must_use]
+    pub fn sample() -> Self {
+        let (table, column) = ("users".parse(), "canonical".parse());
+        Self {
+            table: table.expect("it is a name"),
+            column: column.expect("it is a name"),
+        }
+    }
+}

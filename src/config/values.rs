@@ -1,0 +1,92 @@
+//! How values are written on the command line: rates, durations, bytes, switches.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use crate::filter::SMALLEST_RATE;
+
+/// A switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnOff {
+    /// Yes.
+    On,
+    /// No.
+    Off,
+}
+
+pub(super) fn parse<T>(text: &str) -> Result<T, String>
+where
+    T: std::str::FromStr,
+    T::Err: std::fmt::Display,
+{
+    text.parse().map_err(|error: T::Err| error.to_string())
+}
+
+pub(super) fn rate(text: &str) -> Result<f64, String> {
+    let rate: f64 = text
+        .parse()
+        .map_err(|_| "expected a number such as 0.001".to_owned())?;
+    if (SMALLEST_RATE..1.0).contains(&rate) {
+        Ok(rate)
+    } else {
+        Err(format!(
+            "a false-positive rate lies between {SMALLEST_RATE:e} and 1, 1 excluded"
+        ))
+    }
+}
+
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    match duration_or_zero(text)? {
+        Duration::ZERO => Err("it must be longer than nothing".into()),
+        duration => Ok(duration),
+    }
+}
+
+pub(super) fn duration_or_zero(text: &str) -> Result<Duration, String> {
+    let duration = humantime::parse_duration(text)
+        .map_err(|_| "expected a duration such as 100ms, 2s or 1m".to_owned())?;
+    if duration > Duration::from_hours(24) {
+        return Err("more than a day is certainly a slip".into());
+    }
+    Ok(duration)
+}
+
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let unit: u64 = match &text[digits.len()..] {
+        "" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return Err("expected bytes such as 1073741824, 512MiB or 8GiB".into()),
+    };
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| "expected bytes such as 1073741824, 512MiB or 8GiB".to_owned())?;
+    number
+        .checked_mul(unit)
+        .ok_or_else(|| "more bytes than any machine has".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_units() {
+        assert_eq!(bytes("64"), Ok(64));
+        assert_eq!(bytes("8GiB"), Ok(8 << 30));
+        assert!(bytes("8GB").is_err());
+        assert!(bytes("GiB").is_err());
+        assert!(bytes("99999999999GiB").is_err());
+    }
+
+    #[test]
+    fn a_rate_is_a_probability() {
+        assert_eq!(rate("0.001"), Ok(0.001));
+        for wrong in ["0", "1", "-0.1", "5", "NaN", "inf", "5e-324", "1%", ""] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+    }
+}
