@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::cli::{Exit, Failure, healthcheck, open};
 use crate::config::CheckArgs;
 use crate::gate::{FilterSwitch, Gate, LookupLimits, Recall, TakenCache};
-use crate::store::postgres::Deadlines;
+use crate::store::postgres::{Connections, Deadlines};
 use crate::telemetry::Metrics;
 
 pub(super) async fn run(args: CheckArgs) -> Result<Exit, Failure> {
@@ -90,7 +90,12 @@ async fn ask_database(args: &CheckArgs) -> Result<Vec<Value>, Failure> {
         lookup: Duration::from_secs(5),
         ..Deadlines::default()
     };
-    let store = open::store(open::database(&args.database)?, &args.table, deadlines, 1)?;
+    let store = open::store(
+        open::database(&args.database)?,
+        &args.table,
+        deadlines,
+        Connections::default(),
+    )?;
     let place = store.describe();
     store
         .probe()

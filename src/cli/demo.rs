@@ -34,7 +34,7 @@ pub(super) async fn run(args: DemoArgs) -> Result<Exit, Failure> {
     let page = listeners
         .public_address()
         .map_err(|error| Failure::new(Exit::Address, error))?;
-    let service = Service::new(store, policy, &args.service, true);
+    let service = Service::new(store, policy, &args.service, true, None);
     println!();
     println!(
         "  Open http://{page}/ and type a name. numpy is taken, so are flask and requests; try your own."

@@ -18,7 +18,7 @@ use crate::cli::{Exit, Failure, open};
 use crate::config::{ImportArgs, TableArgs};
 use crate::gate::{Store, StoreError};
 use crate::names::{Judgement, Policy};
-use crate::store::postgres::Deadlines;
+use crate::store::postgres::{Connections, Deadlines};
 use crate::telemetry::Progress;
 
 const BATCH: usize = 10_000;
@@ -45,7 +45,12 @@ pub(super) async fn run(args: ImportArgs) -> Result<Exit, Failure> {
     let policy = open::policy(&args.policy)?;
     let chosen = open::database(&args.database)?;
     let is_ours = chosen.is_embedded_default;
-    let store = open::store(chosen, &TableArgs::sample(), Deadlines::default(), 1)?;
+    let store = open::store(
+        chosen,
+        &TableArgs::sample(),
+        Deadlines::default(),
+        Connections::default(),
+    )?;
     let place = store.describe();
     let (source, size_bytes, position) = open_source(&args.file)?;
     if is_ours {

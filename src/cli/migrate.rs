@@ -2,14 +2,19 @@
 
 use crate::cli::{Exit, Failure, open};
 use crate::config::{MigrateArgs, TableArgs};
-use crate::store::postgres::Deadlines;
+use crate::store::postgres::{Connections, Deadlines};
 
 pub(super) async fn run(args: MigrateArgs) -> Result<Exit, Failure> {
     let chosen = open::database(&args.database)?;
     if chosen.is_embedded_default {
         open::make_data_dir(&args.database)?;
     }
-    let store = open::store(chosen, &TableArgs::sample(), Deadlines::default(), 1)?;
+    let store = open::store(
+        chosen,
+        &TableArgs::sample(),
+        Deadlines::default(),
+        Connections::default(),
+    )?;
     let migrated = store.migrate().await;
     let place = store.describe();
     store.close().await;

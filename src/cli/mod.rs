@@ -1,5 +1,6 @@
 //! One thin file per command, and what all commands end with: an exit code, and one line when something is wrong.
 
+mod audit;
 mod check;
 mod demo;
 mod exit;
@@ -38,6 +39,7 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
             Command::Check(args) => check::run(args).await,
             Command::Migrate(args) => migrate::run(args).await,
             Command::Import(args) => import::run(args).await,
+            Command::Audit(args) => audit::run(args).await,
             Command::Healthcheck(args) => healthcheck::run(args).await,
             Command::Size(args) => size::run(&args),
         }

@@ -10,7 +10,7 @@ use crate::config::{DatabaseArgs, PolicyArgs, TableArgs};
 use crate::gate::Store;
 use crate::names::{Policy, Reserved};
 use crate::store::Address;
-use crate::store::postgres::{Deadlines, Watched};
+use crate::store::postgres::{Connections, Deadlines, Watched};
 
 /// A database as the flags name it.
 pub(super) struct Chosen {
@@ -56,7 +56,7 @@ pub(super) fn store(
     chosen: Chosen,
     table: &TableArgs,
     deadlines: Deadlines,
-    connections: u32,
+    connections: Connections,
 ) -> Result<Arc<dyn Store>, Failure> {
     let watched = Watched {
         table: table.table.clone(),

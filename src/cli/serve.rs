@@ -3,7 +3,7 @@
 //! ```text
 //!   start    probe the database -> bind both listeners -> print where -> population, public, admin
 //!   SIGTERM  readyz says no -> wait the drain delay -> stop accepting, finish what is asked (bounded)
-//!            -> stop the population -> close the connections -> print the tally -> exit 0
+//!            -> stop the population (which keeps its filter) -> close the connections -> print the tally -> exit 0
 //! ```
 //! A second signal ends the process at once.
 
@@ -21,8 +21,8 @@ use crate::config::{OnOff, ServeArgs, ServiceArgs};
 use crate::gate::{FilterSwitch, Gate, LookupLimits, Recall, Store, StoreError, TakenCache};
 use crate::http::{App, Offers, admin_router, public_router};
 use crate::names::Policy;
-use crate::population::{Population, PopulationSettings, Status};
-use crate::store::postgres::Deadlines;
+use crate::population::{Audits, Keeper, Population, PopulationSettings, Status};
+use crate::store::postgres::{Connections, Deadlines};
 use crate::telemetry::{Metrics, Tally};
 
 /// How long the database may take to show itself at start; after that the service starts without.
@@ -46,7 +46,7 @@ pub(super) async fn run(args: ServeArgs) -> Result<Exit, Failure> {
         chosen,
         &args.table,
         deadlines(&args.service),
-        connections(limits),
+        connections(&args.service, limits),
     )?;
     if migrate {
         let place = store.describe();
@@ -57,15 +57,20 @@ pub(super) async fn run(args: ServeArgs) -> Result<Exit, Failure> {
     }
     look_at(&*store).await?;
     let listeners = Listeners::bind(args.service.listen, args.service.admin_listen).await?;
-    let service = Service::new(store, policy, &args.service, args.signup);
+    let keeper = keeper(&args, &*store);
+    let service = Service::new(store, policy, &args.service, args.signup, keeper);
     service.run(listeners).await
 }
 
-/// Statements to confirm names at one time: the lanes, and some for questions that go alone when the filter is off.
-fn connections(limits: LookupLimits) -> u32 {
-    u32::try_from(limits.lanes)
+fn connections(args: &ServiceArgs, limits: LookupLimits) -> Connections {
+    // The lanes, and some for questions that go alone when the filter is off.
+    let lookups = u32::try_from(limits.lanes)
         .unwrap_or(u32::MAX)
-        .saturating_add(2)
+        .saturating_add(2);
+    Connections {
+        lookups,
+        scan: args.scan_connections,
+    }
 }
 
 fn limits(args: &ServiceArgs) -> LookupLimits {
@@ -113,6 +118,26 @@ async fn look_at(store: &dyn Store) -> Result<(), Failure> {
     }
 }
 
+/// Where filters are kept for the next start. Without one everything else works, so nothing here ends the service.
+fn keeper(args: &ServeArgs, store: &dyn Store) -> Option<Keeper> {
+    if args.service.save_interval.is_zero() || args.service.filter == OnOff::Off {
+        return None;
+    }
+    let path = args.database.data_dir.join("filter");
+    match Keeper::open(&path, store.source()) {
+        Ok(keeper) => Some(keeper),
+        Err(error) => {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            tracing::warn!(
+                error = %error, cause,
+                "{} is not used, so the next start will read the whole table; see --data-dir and --save-interval",
+                path.display()
+            );
+            None
+        }
+    }
+}
+
 /// Both listeners, bound.
 pub(super) struct Listeners {
     public: TcpListener,
@@ -144,6 +169,7 @@ pub(super) struct Service {
     app: App,
     store: Arc<dyn Store>,
     population: Option<Population>,
+    audit_interval: Duration,
     drain_delay: Duration,
     stop: CancellationToken,
 }
@@ -154,6 +180,7 @@ impl Service {
         policy: Policy,
         args: &ServiceArgs,
         signup: bool,
+        keeper: Option<Keeper>,
     ) -> Self {
         let metrics = Arc::new(Metrics::new());
         let status = Arc::new(Status::default());
@@ -164,12 +191,14 @@ impl Service {
         } else {
             FilterSwitch::Off
         };
+        let keeps_filters = keeper.is_some();
         let population = (switch == FilterSwitch::On).then(|| {
             let settings = PopulationSettings {
                 poll_interval: args.poll_interval,
                 target_fpr: args.fpr,
                 least_capacity: args.capacity,
                 ceiling_bytes: args.filter_memory,
+                save_interval: args.save_interval,
             };
             let (store, recall) = (Arc::clone(&store), Arc::clone(&recall));
             Population::new(
@@ -178,7 +207,12 @@ impl Service {
                 Arc::clone(&metrics),
                 Arc::clone(&status),
                 settings,
+                keeper.map(Arc::new),
             )
+        });
+        let audits = population.is_some().then(|| {
+            let (store, recall) = (Arc::clone(&store), Arc::clone(&recall));
+            Audits::new(store, recall, Arc::clone(&status), Arc::clone(&metrics))
         });
         let gate = Gate::new(
             policy,
@@ -192,12 +226,21 @@ impl Service {
         let offers = Offers {
             sign_up: signup,
             server_timing: args.server_timing == OnOff::On,
+            keeps_filters,
         };
-        let app = App::new(Arc::new(gate), Arc::clone(&store), status, metrics, offers);
+        let app = App::new(
+            Arc::new(gate),
+            Arc::clone(&store),
+            status,
+            metrics,
+            audits,
+            offers,
+        );
         Self {
             app,
             store,
             population,
+            audit_interval: args.audit_interval,
             drain_delay: args.drain_delay,
             stop: CancellationToken::new(),
         }
@@ -239,6 +282,15 @@ impl Service {
                 Ok(())
             }
         });
+
+        if let Some(audits) = self
+            .app
+            .audits
+            .clone()
+            .filter(|_| !self.audit_interval.is_zero())
+        {
+            tokio::spawn(audits.sample_for_ever(self.audit_interval, self.stop.clone()));
+        }
 
         let mut ended = None;
         tokio::select! {
@@ -314,6 +366,9 @@ fn print_configuration(args: &ServiceArgs, store: &dyn Store, signup: bool) {
         poll_interval = %humantime::format_duration(args.poll_interval),
         lookup_deadline = %humantime::format_duration(args.lookup_deadline),
         cache_ttl = %humantime::format_duration(args.cache_ttl),
+        scan_connections = args.scan_connections,
+        save_interval = %humantime::format_duration(args.save_interval),
+        audit_interval = %humantime::format_duration(args.audit_interval),
         drain_delay = %humantime::format_duration(args.drain_delay),
         signup,
         "configuration"

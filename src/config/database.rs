@@ -15,7 +15,7 @@ pub struct DatabaseArgs {
     #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
     pub database_url: Option<secrecy::SecretString>,
 
-    /// Where the embedded database is kept.
+    /// Where the embedded database is kept, and copies of the filter to restart from.
     #[arg(
         long,
         env = "NAMEGATE_DATA_DIR",

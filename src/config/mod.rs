@@ -14,7 +14,7 @@ use clap::{Parser, Subcommand};
 pub use database::{DatabaseArgs, TableArgs};
 pub use policy::PolicyArgs;
 pub use service::{DEFAULT_ADMIN_LISTEN, DEFAULT_LISTEN, DemoArgs, ServeArgs, ServiceArgs};
-pub use tools::{CheckArgs, HealthcheckArgs, ImportArgs, MigrateArgs, SizeArgs};
+pub use tools::{AuditArgs, CheckArgs, HealthcheckArgs, ImportArgs, MigrateArgs, SizeArgs};
 pub use values::OnOff;
 
 /// Tells sign-up forms whether a username is free, and lets the database rest.
@@ -33,7 +33,7 @@ pub struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
   0   done; for `check`: every name is free
-  1   for `check`: at least one name is not free; for `healthcheck`: not ready
+  1   for `check`: at least one name is not free; for `healthcheck`: not ready; for `audit`: the filter misses a row
   2   a flag, a variable or a combination of them is wrong
   3   a file cannot be read or written
   4   the database cannot be reached, or lets nobody in
@@ -57,6 +57,8 @@ pub enum Command {
     Import(ImportArgs),
     /// Work out how large a filter must be.
     Size(SizeArgs),
+    /// Check that every committed row is in a running service's filter.
+    Audit(AuditArgs),
     /// Ask a running service whether it is ready; for containers.
     Healthcheck(HealthcheckArgs),
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::config::values::{OnOff, bytes, duration, duration_or_zero, rate};
+use crate::config::values::{OnOff, bytes, duration, duration_or_zero, rate, save_interval};
 use crate::config::{DatabaseArgs, PolicyArgs, TableArgs};
 use crate::telemetry::LogFormat;
 
@@ -69,7 +69,7 @@ pub struct ServiceArgs {
     )]
     pub capacity: u64,
 
-    /// A filter may take at most this much memory; two exist while one replaces the other.
+    /// Filters may take at most this much memory together; while one replaces another there are two.
     #[arg(long, env = "NAMEGATE_FILTER_MEMORY", value_name = "BYTES", default_value = "8GiB", value_parser = bytes)]
     pub filter_memory: u64,
 
@@ -80,6 +80,19 @@ pub struct ServiceArgs {
     /// Pause between two polls of the change feed.
     #[arg(long, env = "NAMEGATE_POLL_INTERVAL", value_name = "DURATION", default_value = "100ms", value_parser = duration)]
     pub poll_interval: Duration,
+
+    /// Connections that read the table when a filter is built; one more holds their snapshot open.
+    #[arg(long, env = "NAMEGATE_SCAN_CONNECTIONS", value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub scan_connections: u32,
+
+    /// Pause between two copies of the filter to the data directory, from which the next start goes on instead of reading
+    /// the table; 0s: none are written or read.
+    #[arg(long, env = "NAMEGATE_SAVE_INTERVAL", value_name = "DURATION", default_value = "5m", value_parser = save_interval)]
+    pub save_interval: Duration,
+
+    /// Pause between two looks at a few hundred rows, to check that the filter has them; 0s: none.
+    #[arg(long, env = "NAMEGATE_AUDIT_INTERVAL", value_name = "DURATION", default_value = "10s", value_parser = duration_or_zero)]
+    pub audit_interval: Duration,
 
     /// How long a question waits for the database before it is answered "unverified".
     #[arg(long, env = "NAMEGATE_LOOKUP_DEADLINE", value_name = "DURATION", default_value = "500ms", value_parser = duration)]

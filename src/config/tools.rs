@@ -85,6 +85,19 @@ pub struct SizeArgs {
     pub json: bool,
 }
 
+/// `namegate audit`.
+#[derive(Debug, Clone, Args)]
+pub struct AuditArgs {
+    /// The admin listener of the running service.
+    #[arg(
+        long,
+        env = "NAMEGATE_ADMIN",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:9090"
+    )]
+    pub admin: String,
+}
+
 /// `namegate healthcheck`.
 #[derive(Debug, Clone, Args)]
 pub struct HealthcheckArgs {

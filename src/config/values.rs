@@ -52,6 +52,15 @@ pub(super) fn duration_or_zero(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
+/// A place in the outbox that nobody confirms for an hour is forgotten, and two copies are kept.
+pub(super) fn save_interval(text: &str) -> Result<Duration, String> {
+    let interval = duration_or_zero(text)?;
+    if interval > Duration::from_mins(20) {
+        return Err("copies older than 20m would lose their place in the outbox".into());
+    }
+    Ok(interval)
+}
+
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let unit: u64 = match &text[digits.len()..] {

@@ -14,6 +14,9 @@ use rustix::time::{ClockId, clock_gettime};
 pub struct Moment(u64);
 
 impl Moment {
+    /// Before anything was ever read from a database.
+    pub const LONG_AGO: Self = Self(0);
+
     /// Reads the clock. `CLOCK_BOOTTIME` where there is one: `Instant` stands still while a Linux machine sleeps, and
     /// a filter that slept is not fresh.
     #[must_use]

@@ -1,5 +1,6 @@
 //! One filter with its secret and its lease: what the gate asks, and what the population keeps in step.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::filter::{BlockedBloom, Hint};
@@ -12,6 +13,8 @@ pub struct Generation {
     number: u64,
     filter: BlockedBloom,
     lease: Lease,
+    /// Names that ceased to be held since the filter was filled: they stay in it.
+    released: AtomicU64,
 }
 
 impl Generation {
@@ -22,6 +25,19 @@ impl Generation {
             number,
             filter,
             lease: Lease::beginning(fresh_at),
+            released: AtomicU64::new(0),
+        }
+    }
+
+    /// The same generation with more room: `double` is this filter [`doubled`](BlockedBloom::doubled), still to be
+    /// filled. The lease is as old as can be, until somebody who knows better renews it.
+    #[must_use]
+    pub fn with_room(&self, double: BlockedBloom) -> Self {
+        Self {
+            number: self.number,
+            filter: double,
+            lease: Lease::beginning(Moment::LONG_AGO),
+            released: AtomicU64::new(self.released()),
         }
     }
 
@@ -46,6 +62,19 @@ impl Generation {
     /// A row holds, or is about to hold, this name.
     pub fn insert(&self, key: &FilterKey) {
         self.filter.insert(key.as_ref());
+    }
+
+    /// Names that ceased to be held since the filter was filled, each change counted once.
+    #[must_use]
+    pub fn released(&self) -> u64 {
+        // Relaxed: a number for people and for a rule of thumb; nothing is published by it.
+        self.released.load(Ordering::Relaxed)
+    }
+
+    /// Counts names that ceased to be held.
+    pub fn count_released(&self, names: u64) {
+        // Relaxed: see `released`.
+        self.released.fetch_add(names, Ordering::Relaxed);
     }
 
     /// What the filter says, or `None` when it is older than `max_staleness` and must not be asked.

@@ -25,7 +25,7 @@ pub use answer::{Answer, Detail, Outcome, Reason, Source};
 pub use generation::Generation;
 pub use lookups::{Found, LookupLimits, Lookups};
 pub use recall::{Apply, Recall};
-pub use store::{Claim, Distrust, Feed, Poll, Sink, Store, StoreError};
+pub use store::{Bookmark, Claim, Distrust, Extent, Feed, Poll, Sink, Store, StoreError, Walk};
 pub use taken::TakenCache;
 
 use crate::gate::decision::{Memory, Row, Verdict, decide};

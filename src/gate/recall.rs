@@ -17,7 +17,7 @@ use crate::names::{Canonical, FilterKey};
 pub struct Recall {
     live: ArcSwapOption<Generation>,
     /// A generation that is complete up to a snapshot and not yet asked. Weak: it goes when its build is given up.
-    /// Guarded for as long as it takes to read or to replace it.
+    /// Guarded while it is read or replaced, and while a name is noted.
     next: Mutex<Weak<Generation>>,
     taken: TakenCache,
     max_staleness: Duration,
@@ -53,17 +53,29 @@ impl Recall {
     /// A row is about to hold this name, or holds it by now: no filter may say *absent* from now on, neither the one
     /// that is asked nor the one that is about to be.
     pub fn note(&self, key: &FilterKey) {
-        // The next one first: if it is published in between, it is the live one when that is read.
-        if let Some(generation) = self.lock_next().upgrade() {
+        // The next one first: if it is published in between, it is the live one when that is read. Locked until the
+        // live one has the name too: whoever announces waits for this, and may then copy the live filter.
+        let next = self.lock_next();
+        if let Some(generation) = next.upgrade() {
             generation.insert(key);
         }
         if let Some(generation) = self.live.load().as_ref() {
             generation.insert(key);
         }
+        drop(next);
     }
 
-    /// Announces the generation that will be published next. Call it before its feed is polled for the first time: a
-    /// name is then either in what that poll reads, or noted after this.
+    /// The announced generation, if any, must have this name too.
+    fn note_in_next(&self, key: &FilterKey) {
+        if let Some(generation) = self.lock_next().upgrade() {
+            generation.insert(key);
+        }
+    }
+
+    /// Announces the generation that will be published next. Every name noted or applied after this is in it.
+    ///
+    /// Call it before its feed is polled for the first time: a name is then either in what that poll reads, or noted
+    /// after this. Or before the live filter is copied into it: a name is then in the copy, or noted after this.
     pub fn announce(&self, generation: &Arc<Generation>) {
         *self.lock_next() = Arc::downgrade(generation);
     }
@@ -71,6 +83,7 @@ impl Recall {
     /// Makes a complete, fresh generation the one that is asked. Release/Acquire is the pointer swap's own.
     pub fn publish(&self, generation: Arc<Generation>) {
         self.live.store(Some(generation));
+        *self.lock_next() = Weak::new();
     }
 
     /// Stops asking the filter. Every question goes to the database until the next [`publish`](Self::publish).
@@ -116,6 +129,7 @@ pub struct Apply<'a> {
     recall: &'a Recall,
     generation: &'a Generation,
     truncated: bool,
+    released: u64,
 }
 
 impl<'a> Apply<'a> {
@@ -126,7 +140,14 @@ impl<'a> Apply<'a> {
             recall,
             generation,
             truncated: false,
+            released: 0,
         }
+    }
+
+    /// How many names the feed reported as released.
+    #[must_use]
+    pub const fn released_names(&self) -> u64 {
+        self.released
     }
 
     /// Whether the feed reported that every row is gone.
@@ -138,10 +159,13 @@ impl<'a> Apply<'a> {
 
 impl Sink for Apply<'_> {
     fn held(&mut self, raw: &[u8]) {
-        self.generation.insert(&FilterKey::of_bytes(raw));
+        let key = FilterKey::of_bytes(raw);
+        self.recall.note_in_next(&key);
+        self.generation.insert(&key);
     }
 
     fn released(&mut self, raw: &[u8]) {
+        self.released += 1;
         self.recall.taken.forget(&FilterKey::of_bytes(raw));
     }
 

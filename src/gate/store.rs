@@ -53,6 +53,22 @@ pub trait Store: Send + Sync + 'static {
     /// Any [`StoreError`].
     async fn open_feed(&self) -> Result<Box<dyn Feed>, StoreError>;
 
+    /// Opens a look at committed rows, beside all feeds, to check a filter against.
+    ///
+    /// # Errors
+    /// Any [`StoreError`].
+    async fn open_walk(&self, extent: Extent) -> Result<Box<dyn Walk>, StoreError>;
+
+    /// Which names a filter of this store holds, as far as the configuration says: written beside a filter on disk, so
+    /// that it is not read back for another table. Without secrets.
+    fn source(&self) -> String;
+
+    /// Gives up what a filter on disk held in the outbox: the file is gone. One that is not there is as good.
+    ///
+    /// # Errors
+    /// Any [`StoreError`].
+    async fn forget(&self, bookmark: &Bookmark) -> Result<(), StoreError>;
+
     /// The store in a few words for people, without secrets: `PostgreSQL at db.example:5432/app`.
     fn describe(&self) -> String;
 
@@ -83,8 +99,47 @@ pub trait Feed: Send {
     /// lost, poll again.
     async fn poll(&mut self, into: &mut dyn Sink) -> Result<Poll, StoreError>;
 
+    /// Puts a mark of its own into the outbox at the present position, for a copy of the filter that is made after
+    /// this. From it another feed can [`resume`](Self::resume), also after this one is closed.
+    ///
+    /// # Errors
+    /// Any [`StoreError`].
+    async fn bookmark(&mut self) -> Result<Bookmark, StoreError>;
+
+    /// Instead of [`begin`](Self::begin) and [`scan`](Self::scan): goes on from where a filter on disk was copied.
+    ///
+    /// # Errors
+    /// [`StoreError::Distrusted`]: the bookmark does not hold, scan. Any other [`StoreError`].
+    async fn resume(&mut self, bookmark: &Bookmark) -> Result<(), StoreError>;
+
     /// Gives up the place in the outbox.
     async fn close(&mut self);
+}
+
+/// Where a filter on disk was, in the store's own words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bookmark(pub Vec<u8>);
+
+/// How much of the table to look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// Every row.
+    Whole,
+    /// A few hundred neighbouring rows somewhere.
+    Sample,
+}
+
+/// A look at the rows of one snapshot.
+#[async_trait]
+pub trait Walk: Send {
+    /// When the snapshot was certainly there already: a filter whose lease is not older holds every row of it.
+    fn taken_at(&self) -> Moment;
+
+    /// Reads the rows. Returns how many there were.
+    ///
+    /// # Errors
+    /// Any [`StoreError`].
+    async fn rows(self: Box<Self>, into: &mut dyn Sink) -> Result<u64, StoreError>;
 }
 
 /// What one poll brought.
@@ -94,6 +149,20 @@ pub struct Poll {
     pub asked_at: Moment,
     /// Changes read, including those read again.
     pub rows: u64,
+    /// The position moved behind them: they will not be read again.
+    pub is_certified: bool,
+}
+
+impl Poll {
+    /// A poll whose changes will be read again.
+    #[must_use]
+    pub const fn at(asked_at: Moment, rows: u64) -> Self {
+        Self {
+            asked_at,
+            rows,
+            is_certified: false,
+        }
+    }
 }
 
 /// Receives names as the database holds them. Keying them is the receiver's business.
@@ -163,6 +232,9 @@ pub enum Distrust {
     /// Every row was removed at once.
     #[error("the table was truncated")]
     Truncated,
+    /// A committed row was found that the filter called absent.
+    #[error("a committed row was found that the filter called absent")]
+    Miss,
 }
 
 impl Distrust {
@@ -175,6 +247,7 @@ impl Distrust {
             Self::Pruned => "pruned",
             Self::Certificate => "certificate",
             Self::Truncated => "truncated",
+            Self::Miss => "miss",
         }
     }
 }

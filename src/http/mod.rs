@@ -8,11 +8,14 @@
 //! | public | `GET /`, `/assets/...` | the sign-up page |
 //! | public | `GET /livez`, `/readyz` | for supervisors |
 //! | admin | `GET /metrics` | for Prometheus |
+//! | admin | `POST`, `GET /audit` | check every row against the filter; how it goes |
+//! | admin | `POST /snapshot` | copy the filter to disk now |
 //!
 //! Every error, the framework's own included, is `application/problem+json` with `available: null` in it: see
 //! [`Problem`].
 
 mod admin;
+mod audit;
 mod available;
 mod headers;
 mod health;
@@ -32,7 +35,7 @@ use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::gate::{Gate, Store};
-use crate::population::Status;
+use crate::population::{Audits, Status};
 use crate::telemetry::Metrics;
 
 pub use problem::Problem;
@@ -48,6 +51,8 @@ pub struct App {
     pub status: Arc<Status>,
     /// Every counter.
     pub metrics: Arc<Metrics>,
+    /// Checks of the filter against the table; none while there is no filter.
+    pub audits: Option<Audits>,
     offers: Offers,
     is_draining: Arc<AtomicBool>,
 }
@@ -59,6 +64,8 @@ pub struct Offers {
     pub sign_up: bool,
     /// `Server-Timing`: what each answer cost.
     pub server_timing: bool,
+    /// Filters are kept on disk, so that one can be written when asked.
+    pub keeps_filters: bool,
 }
 
 impl App {
@@ -69,6 +76,7 @@ impl App {
         store: Arc<dyn Store>,
         status: Arc<Status>,
         metrics: Arc<Metrics>,
+        audits: Option<Audits>,
         offers: Offers,
     ) -> Self {
         Self {
@@ -76,6 +84,7 @@ impl App {
             store,
             status,
             metrics,
+            audits,
             offers,
             is_draining: Arc::default(),
         }
@@ -121,6 +130,11 @@ pub fn public_router(app: App) -> Router {
 pub fn admin_router(app: App) -> Router {
     let router = Router::new()
         .route("/metrics", only(get(admin::metrics), "GET, HEAD"))
+        .route(
+            "/audit",
+            only(get(audit::report).post(audit::begin), "GET, HEAD, POST"),
+        )
+        .route("/snapshot", only(post(audit::save), "POST"))
         .route("/livez", only(get(health::livez), "GET, HEAD"))
         .route("/readyz", only(get(health::readyz), "GET, HEAD"));
     finish(router, app)

@@ -1,13 +1,16 @@
-//! Building one generation: begin, size, scan, catch up.
+//! Making one generation: from the table (begin, size, scan, catch up), or from disk (resume, catch up).
 
 use std::sync::Arc;
 
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
+use crate::filter::snapshot::{Slot, SnapshotError};
 use crate::filter::{BlockedBloom, HashSecret, Sizing};
 use crate::gate::freshness::Moment;
-use crate::gate::{Apply, Generation, Recall, Sink, Store, StoreError};
+use crate::gate::{Apply, Feed, Generation, Recall, Sink, Store, StoreError};
 use crate::names::FilterKey;
+use crate::population::keeper::{Keeper, Kept};
 use crate::population::{Followed, PopulationSettings};
 use crate::telemetry::Progress;
 
@@ -20,15 +23,24 @@ pub(super) struct Build {
 }
 
 impl Build {
-    /// Returns a complete filter with a fresh lease and the feed that keeps it so. Any error throws the filter away.
-    pub(super) async fn run(self) -> Result<Followed, StoreError> {
+    /// Returns a complete filter with a fresh lease and the feed that keeps it so; `None` when told to stop. Any error
+    /// throws the filter away. However it ends, the place in the outbox is given up unless it is returned.
+    pub(super) async fn from_table(
+        self,
+        stop: CancellationToken,
+    ) -> Result<Option<Followed>, StoreError> {
         let mut feed = self.store.open_feed().await?;
-        match self.fill(&mut *feed).await {
-            Ok(generation) => Ok(Followed {
-                generation,
-                feed,
-                has_seen_truncation: false,
-            }),
+        let filled = tokio::select! {
+            biased;
+            () = stop.cancelled() => Ok(None),
+            filled = self.fill(&mut *feed) => filled.map(Some),
+        };
+        match filled {
+            Ok(Some(generation)) => Ok(Some(Followed::new(generation, feed))),
+            Ok(None) => {
+                feed.close().await;
+                Ok(None)
+            }
             Err(error) => {
                 feed.close().await;
                 Err(error)
@@ -36,60 +48,163 @@ impl Build {
         }
     }
 
-    async fn fill(&self, feed: &mut dyn crate::gate::Feed) -> Result<Arc<Generation>, StoreError> {
-        let began = Instant::now();
-        let began_at = Moment::now();
-        let rows = feed.begin().await?;
-        let capacity = self.settings.capacity_for(rows);
-        let sizing = Sizing::plan(
-            capacity,
-            self.settings.target_fpr,
-            self.settings.ceiling_bytes,
-        )
-        .map_err(|error| StoreError::Unfit(error.to_string()))?;
-        let secret = HashSecret::random().map_err(|error| StoreError::Unfit(error.to_string()))?;
-        let filter = BlockedBloom::new(sizing, secret)
-            .map_err(|error| StoreError::Unfit(error.to_string()))?;
+    /// The newest filter on disk that can be used, caught up. `None`: there is none, and the table must be read.
+    pub(super) async fn from_disk(self, keeper: &Arc<Keeper>) -> Option<Followed> {
+        for slot in [Slot::Current, Slot::Previous] {
+            let began = Instant::now();
+            let (reader, settings) = (Arc::clone(keeper), self.settings);
+            let restored =
+                tokio::task::spawn_blocking(move || reader.restore(slot, &settings)).await;
+            let kept = match restored.ok()? {
+                Ok(kept) => kept,
+                Err(SnapshotError::Missing) => continue,
+                Err(error) => {
+                    tracing::warn!(?slot, error = %error, "a filter on disk cannot be used");
+                    continue;
+                }
+            };
+            if !self.settings.would_build(kept.filter.sizing()) {
+                tracing::info!(
+                    ?slot,
+                    "a filter on disk was sized for other settings and is not used"
+                );
+                continue;
+            }
+            match self.resume(kept, began).await {
+                Ok(followed) => return Some(followed),
+                Err(error) => {
+                    tracing::warn!(?slot, error = %error, "the past of a filter on disk cannot be vouched for");
+                }
+            }
+        }
+        None
+    }
 
-        let mut filling = Filling {
-            filter,
-            progress: Progress::new("warming up", "names", Some(rows)),
-            rows: 0,
+    async fn resume(&self, kept: Kept, began: Instant) -> Result<Followed, StoreError> {
+        let mut feed = self.store.open_feed().await?;
+        let generation = Arc::new(Generation::new(self.number, kept.filter, Moment::LONG_AGO));
+        self.recall.announce(&generation);
+        let resumed = async {
+            feed.resume(&kept.bookmark).await?;
+            self.catch_up(&mut *feed, &generation).await
         };
+        match resumed.await {
+            Ok(caught_up) => {
+                tracing::info!(
+                    generation = self.number,
+                    caught_up,
+                    size_bytes = generation.filter().size_bytes(),
+                    elapsed_ms = elapsed_ms(began),
+                    "the filter was read from disk and is complete"
+                );
+                let mut followed = Followed::new(generation, feed);
+                followed.needs_rebuild = kept.needs_rebuild;
+                followed.is_from_disk = true;
+                Ok(followed)
+            }
+            Err(error) => {
+                feed.close().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn fill(&self, feed: &mut dyn Feed) -> Result<Arc<Generation>, StoreError> {
+        let began = Instant::now();
+        let rows = feed.begin().await?;
+        let filter = self.empty_filter(rows)?;
+        let mut filling = Filling::new(filter, rows);
         let scanned = feed.scan(&mut filling).await?;
-        let Filling {
-            filter, progress, ..
-        } = filling;
-        progress.finish();
+        let filter = filling.finish();
 
         // The lease begins in the past: only the poll that catches up makes it fresh.
-        let generation = Arc::new(Generation::new(self.number, filter, began_at));
+        let generation = Arc::new(Generation::new(self.number, filter, Moment::LONG_AGO));
         self.recall.announce(&generation);
-        let poll = feed.poll(&mut Apply::to(&self.recall, &generation)).await?;
-        generation.lease().renew(poll.asked_at);
+        let caught_up = self.catch_up(feed, &generation).await?;
         tracing::info!(
             generation = self.number,
             rows = scanned,
-            caught_up = poll.rows,
+            caught_up,
             size_bytes = generation.filter().size_bytes(),
-            elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            elapsed_ms = elapsed_ms(began),
             "the filter is complete"
         );
         Ok(generation)
     }
+
+    fn empty_filter(&self, rows: u64) -> Result<BlockedBloom, StoreError> {
+        let unfit = |error: &dyn std::error::Error| StoreError::Unfit(error.to_string());
+        let ceiling = self.settings.ceiling_bytes;
+        let capacity = self.settings.capacity_for(rows);
+        let sizing = Sizing::plan(capacity, self.settings.target_fpr, ceiling)
+            .map_err(|error| unfit(&error))?;
+        let live = self.recall.live();
+        let live_bytes = live.map_or(0, |live| live.filter().size_bytes());
+        if sizing.size_bytes().saturating_add(live_bytes) > ceiling {
+            return Err(StoreError::Unfit(format!(
+                "a filter for {capacity} names takes {} bytes, and the one in use {live_bytes}: \
+                 together more than the {ceiling} that --filter-memory allows",
+                sizing.size_bytes()
+            )));
+        }
+        let secret = HashSecret::random().map_err(|error| unfit(&error))?;
+        BlockedBloom::new(sizing, secret).map_err(|error| unfit(&error))
+    }
+
+    async fn catch_up(
+        &self,
+        feed: &mut dyn Feed,
+        generation: &Arc<Generation>,
+    ) -> Result<u64, StoreError> {
+        let poll = feed.poll(&mut Apply::to(&self.recall, generation)).await?;
+        generation.lease().renew(poll.asked_at);
+        Ok(poll.rows)
+    }
 }
+
+fn elapsed_ms(began: Instant) -> u64 {
+    u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Keys that are inserted together, so that their blocks come from memory together.
+const HANDFUL: usize = 32;
 
 /// Fills a filter that nobody shares yet, so without atomic instructions.
 struct Filling {
     filter: BlockedBloom,
+    handful: Vec<FilterKey>,
     progress: Progress,
     rows: u64,
 }
 
+impl Filling {
+    fn new(filter: BlockedBloom, expected_rows: u64) -> Self {
+        Self {
+            filter,
+            handful: Vec::with_capacity(HANDFUL),
+            progress: Progress::new("warming up", "names", Some(expected_rows)),
+            rows: 0,
+        }
+    }
+
+    fn insert_handful(&mut self) {
+        self.filter.insert_batch_exclusive(&self.handful);
+        self.handful.clear();
+    }
+
+    fn finish(mut self) -> BlockedBloom {
+        self.insert_handful();
+        self.progress.finish();
+        self.filter
+    }
+}
+
 impl Sink for Filling {
     fn held(&mut self, raw: &[u8]) {
-        self.filter
-            .insert_exclusive(FilterKey::of_bytes(raw).as_ref());
+        self.handful.push(FilterKey::of_bytes(raw));
+        if self.handful.len() == HANDFUL {
+            self.insert_handful();
+        }
         self.rows += 1;
         if self.rows.is_multiple_of(4096) {
             self.progress.reached(self.rows);

@@ -15,29 +15,39 @@
 //! database. An error of the database never ends the population: it backs off and tries again, for ever. Only one thing
 //! ends it: a database that, at the first look, does not fit.
 //!
+//! The first filter is read from disk where one is kept there and its past can be vouched for; then *WarmingUp* takes as
+//! long as reading the file and what it missed. A filter that was distrusted never comes back from there.
+//!
 //! One generation, one [`Feed`]: a rebuild runs the whole way on its own, beside the live generation,
 //! so that from its snapshot on every change goes into both.
 
+mod audit;
 mod backoff;
 mod build;
+mod following;
+mod growth;
+mod keeper;
 mod settings;
 mod status;
 mod survey;
+mod wish;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::gate::{Apply, Distrust, Feed, Generation, Recall, Store, StoreError};
+use crate::gate::{Feed, Generation, Recall, Store, StoreError};
 use crate::population::backoff::Backoff;
 use crate::population::build::Build;
+use crate::population::following::{End, Following};
 use crate::telemetry::Metrics;
 
+pub use audit::{AuditBusy, AuditReport, Audits};
+pub use keeper::{Keeper, KeeperError};
 pub use settings::PopulationSettings;
 pub use status::{State, Status};
+pub use wish::Wish;
 
 /// Fills filters and keeps them in step. One per process; [`run`](Self::run) is its life.
 #[derive(Clone)]
@@ -47,6 +57,7 @@ pub struct Population {
     metrics: Arc<Metrics>,
     status: Arc<Status>,
     settings: PopulationSettings,
+    keeper: Option<Arc<Keeper>>,
 }
 
 /// A generation together with the feed that keeps it in step.
@@ -55,22 +66,33 @@ struct Followed {
     feed: Box<dyn Feed>,
     /// The same truncation is read again and again until it is certified; it is one reason for one rebuild.
     has_seen_truncation: bool,
+    /// It was damaged on disk.
+    needs_rebuild: bool,
+    is_from_disk: bool,
 }
 
-/// Why following a generation ended.
-enum End {
-    Stopped,
-    Distrusted(Distrust),
-    Replaced(Followed),
+impl Followed {
+    fn new(generation: Arc<Generation>, feed: Box<dyn Feed>) -> Self {
+        Self {
+            generation,
+            feed,
+            has_seen_truncation: false,
+            needs_rebuild: false,
+            is_from_disk: false,
+        }
+    }
+
+    /// Gives up the feed's place in the outbox, which would hold up pruning, and the filter's memory. On a task of its
+    /// own: the feed that follows now must not wait for what may be a broken connection. The task ends by the feed's own
+    /// deadlines; when the process ends before, the place expires by itself.
+    fn retire(mut self) {
+        tokio::spawn(async move { self.feed.close().await });
+    }
 }
-
-/// What made a rebuild fail, a lack of memory perhaps, is not gone at once.
-const REBUILD_AGAIN_AFTER: Duration = Duration::from_secs(30);
-
-type Rebuild = JoinHandle<Result<Followed, StoreError>>;
 
 impl Population {
-    /// A population that publishes to `recall` and reports to `status` and `metrics`.
+    /// A population that publishes to `recall` and reports to `status` and `metrics`. `keeper`: where filters are kept for
+    /// the next start, if anywhere.
     #[must_use]
     pub fn new(
         store: Arc<dyn Store>,
@@ -78,6 +100,7 @@ impl Population {
         metrics: Arc<Metrics>,
         status: Arc<Status>,
         settings: PopulationSettings,
+        keeper: Option<Arc<Keeper>>,
     ) -> Self {
         Self {
             store,
@@ -85,6 +108,7 @@ impl Population {
             metrics,
             status,
             settings,
+            keeper,
         }
     }
 
@@ -99,41 +123,23 @@ impl Population {
             () = stop.cancelled() => return Ok(()),
             fit = self.wait_for_a_fit_database() => fit?,
         }
-        let mut live = tokio::select! {
-            biased;
-            () = stop.cancelled() => return Ok(()),
-            followed = self.build_until_done(State::WarmingUp) => followed,
-        };
-        self.publish(&live.generation);
-        loop {
-            match self.follow(&mut live, &stop).await {
-                End::Stopped => {
-                    live.feed.close().await;
-                    return Ok(());
+        self.status.enter(State::WarmingUp);
+        let mut next = self.first(&stop).await;
+        while let Some(live) = next {
+            self.publish(&live);
+            let survey = survey::spawn(Arc::clone(&self.recall), Arc::clone(&self.status));
+            let end = Following::new(&self, live).run(&stop).await;
+            survey.abort();
+            next = match end {
+                End::Stopped => None,
+                End::Replaced(next) => Some(next),
+                End::Distrusted => {
+                    self.status.enter(State::Distrusted);
+                    self.build_until_done(&stop).await
                 }
-                End::Replaced(next) => {
-                    self.publish(&next.generation);
-                    retire(std::mem::replace(&mut live, next));
-                }
-                End::Distrusted(cause) => {
-                    self.recall.distrust();
-                    self.recall.taken().forget_all();
-                    self.metrics.count_rebuild(cause);
-                    tracing::warn!(
-                        generation = live.generation.number(),
-                        cause = cause.label(),
-                        "{cause}; every question goes to the database until a new filter is built"
-                    );
-                    let next = tokio::select! {
-                        biased;
-                        () = stop.cancelled() => return Ok(()),
-                        followed = self.build_until_done(State::Distrusted) => followed,
-                    };
-                    self.publish(&next.generation);
-                    retire(std::mem::replace(&mut live, next));
-                }
-            }
+            };
         }
+        Ok(())
     }
 
     async fn wait_for_a_fit_database(&self) -> Result<(), StoreError> {
@@ -150,15 +156,30 @@ impl Population {
         }
     }
 
-    async fn build_until_done(&self, state: State) -> Followed {
-        self.status.enter(state);
+    async fn first(&self, stop: &CancellationToken) -> Option<Followed> {
+        if let Some(keeper) = &self.keeper {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return None,
+                kept = self.build().from_disk(keeper) => if kept.is_some() { return kept },
+            }
+        }
+        self.build_until_done(stop).await
+    }
+
+    /// `None` when told to stop.
+    async fn build_until_done(&self, stop: &CancellationToken) -> Option<Followed> {
         let mut backoff = Backoff::new();
         loop {
-            match self.build().run().await {
+            match self.build().from_table(stop.clone()).await {
                 Ok(followed) => return followed,
                 Err(error) => {
                     backoff.log(&error, "warming up failed; what was read is thrown away");
-                    sleep(backoff.next_pause()).await;
+                    tokio::select! {
+                        biased;
+                        () = stop.cancelled() => return None,
+                        () = sleep(backoff.next_pause()) => {}
+                    }
                 }
             }
         }
@@ -173,114 +194,15 @@ impl Population {
         }
     }
 
-    fn publish(&self, generation: &Arc<Generation>) {
+    fn publish(&self, live: &Followed) {
         // This filter's feed began with its scan. What was released before that, it does not report.
         self.recall.taken().forget_all();
-        self.recall.publish(Arc::clone(generation));
+        self.recall.publish(Arc::clone(&live.generation));
         self.status.enter(State::Following);
-        tracing::info!(
-            generation = generation.number(),
-            "following: free names are answered from memory"
-        );
-    }
-
-    async fn follow(&self, live: &mut Followed, stop: &CancellationToken) -> End {
-        let survey = survey::spawn(Arc::clone(&live.generation), Arc::clone(&self.status));
-        let end = self.poll_until_it_ends(live, stop).await;
-        survey.abort();
-        end
-    }
-
-    async fn poll_until_it_ends(&self, live: &mut Followed, stop: &CancellationToken) -> End {
-        let mut backoff = Backoff::new();
-        let number = live.generation.number();
-        let mut rebuild: Option<Rebuild> = None;
-        let mut next_rebuild = Instant::now();
-        let mut next_poll = Instant::now() + self.settings.poll_interval;
-        loop {
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => {
-                    if let Some(rebuild) = rebuild { rebuild.abort(); }
-                    return End::Stopped;
-                }
-                built = finished(&mut rebuild) => match built {
-                    Ok(next) => return End::Replaced(next),
-                    Err(error) => {
-                        tracing::warn!(error = %error, "a rebuild failed; the live filter stays, another will be tried");
-                        next_rebuild = Instant::now() + REBUILD_AGAIN_AFTER;
-                    }
-                },
-                () = self.rebuild_is_due(number, next_rebuild), if rebuild.is_none() => {
-                    rebuild = Some(tokio::spawn(self.build().run()));
-                }
-                () = sleep_until(next_poll) => {
-                    next_poll = Instant::now() + match self.poll(live, &mut backoff).await {
-                        Ok(pause) => pause,
-                        Err(cause) => {
-                            if let Some(rebuild) = rebuild { rebuild.abort(); }
-                            return End::Distrusted(cause);
-                        }
-                    };
-                }
-            }
+        let generation = live.generation.number();
+        if live.needs_rebuild {
+            self.status.want_replaced(generation, Wish::Damaged);
         }
+        tracing::info!(generation, "following: free names are answered from memory");
     }
-
-    async fn rebuild_is_due(&self, generation: u64, not_before: Instant) {
-        self.status.wants_replaced(generation).await;
-        sleep_until(not_before).await;
-    }
-
-    /// One poll; returns how long to wait for the next.
-    async fn poll(&self, live: &mut Followed, backoff: &mut Backoff) -> Result<Duration, Distrust> {
-        let mut changes = Apply::to(&self.recall, &live.generation);
-        let began = Instant::now();
-        match live.feed.poll(&mut changes).await {
-            Ok(poll) => {
-                // Only now: the bits are set. See `gate::freshness`.
-                live.generation.lease().renew(poll.asked_at);
-                self.metrics.polls.inc();
-                self.metrics.poll_rows.inc_by(poll.rows);
-                self.metrics
-                    .poll_seconds
-                    .observe(began.elapsed().as_secs_f64());
-                if changes.saw_truncation() && !live.has_seen_truncation {
-                    live.has_seen_truncation = true;
-                    self.status.want_replaced(live.generation.number());
-                }
-                if backoff.is_on() {
-                    tracing::info!(
-                        generation = live.generation.number(),
-                        "the change feed answers again"
-                    );
-                    *backoff = Backoff::new();
-                }
-                Ok(self.settings.poll_interval)
-            }
-            Err(StoreError::Distrusted(cause)) => Err(cause),
-            Err(error) => {
-                self.metrics.poll_failures.inc();
-                backoff.log(&error, "the change feed does not answer");
-                Ok(backoff.next_pause())
-            }
-        }
-    }
-}
-
-/// Gives up a feed's place in the outbox, which would hold up pruning. On a task of its own: the feed that follows now
-/// must not wait for what may be a broken connection. The task ends by the feed's own deadlines; when the process ends
-/// before, the place expires by itself.
-fn retire(mut followed: Followed) {
-    tokio::spawn(async move { followed.feed.close().await });
-}
-
-/// Waits for a rebuild that is under way; for ever when there is none.
-async fn finished(rebuild: &mut Option<Rebuild>) -> Result<Followed, StoreError> {
-    let Some(task) = rebuild.as_mut() else {
-        return std::future::pending().await;
-    };
-    let ended = task.await;
-    *rebuild = None;
-    ended.unwrap_or(Err(StoreError::Garbled("the rebuild ended abnormally")))
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::filter::Sizing;
+
 /// The population's share of the configuration.
 #[derive(Debug, Clone, Copy)]
 pub struct PopulationSettings {
@@ -11,8 +13,10 @@ pub struct PopulationSettings {
     pub target_fpr: f64,
     /// A filter is sized for at least this many names.
     pub least_capacity: u64,
-    /// A filter may take at most this much memory, in bytes.
+    /// Filters may take at most this much memory together, in bytes; while one replaces another there are two.
     pub ceiling_bytes: u64,
+    /// Pause between two copies of the filter to disk.
+    pub save_interval: Duration,
 }
 
 impl PopulationSettings {
@@ -25,6 +29,16 @@ impl PopulationSettings {
         } else {
             self.least_capacity
         }
+    }
+
+    /// Whether a filter of this sizing is one that would be built with these settings, for some number of rows.
+    #[must_use]
+    #[allow(
+        clippy::float_cmp,
+        reason = "both are the number that was configured, written and read without rounding"
+    )]
+    pub fn would_build(&self, sizing: &Sizing) -> bool {
+        sizing.target_fpr == self.target_fpr && sizing.capacity >= self.least_capacity
     }
 }
 
@@ -39,6 +53,7 @@ mod tests {
             target_fpr: 0.001,
             least_capacity: 1000,
             ceiling_bytes: u64::MAX,
+            save_interval: Duration::from_secs(1),
         };
         assert_eq!(settings.capacity_for(0), 1000);
         assert_eq!(settings.capacity_for(1_000_000), 1_500_000);

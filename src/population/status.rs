@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
-use crate::gate::Recall;
+use crate::gate::{Generation, Recall};
+use crate::population::Wish;
 use crate::population::survey::Survey;
 use crate::telemetry::{FilterReading, Observation};
 
@@ -28,8 +29,14 @@ pub struct Status {
     state: watch::Sender<State>,
     generations: AtomicU64,
     survey: ArcSwapOption<Survey>,
-    /// The number of the generation that shall be replaced; 0: none. A number, so that a wish is not granted twice.
-    outgrown: watch::Sender<u64>,
+    /// The generation that shall be replaced, and why. With its number, so that a wish is not granted twice.
+    wished: watch::Sender<Option<(u64, Wish)>>,
+    /// The generation that needs more room at once, and how often it was given some.
+    cramped: watch::Sender<Option<(u64, u32)>>,
+    /// The generation that called a committed row absent; 0: none.
+    missed: watch::Sender<u64>,
+    /// Somebody wants the filter written to disk.
+    save: Notify,
 }
 
 impl Default for Status {
@@ -38,7 +45,10 @@ impl Default for Status {
             state: watch::Sender::new(State::Starting),
             generations: AtomicU64::new(0),
             survey: ArcSwapOption::empty(),
-            outgrown: watch::Sender::new(0),
+            wished: watch::Sender::new(None),
+            cramped: watch::Sender::new(None),
+            missed: watch::Sender::new(0),
+            save: Notify::new(),
         }
     }
 }
@@ -57,8 +67,24 @@ impl Status {
     }
 
     /// Asks for a new generation to be built beside this one. Asking twice is asking once.
-    pub fn want_replaced(&self, generation: u64) {
-        self.outgrown.send_replace(generation);
+    pub fn want_replaced(&self, generation: u64, wish: Wish) {
+        self.wished.send_if_modified(|wished| {
+            let is_new = wished.is_none_or(|(number, _)| number != generation);
+            if is_new {
+                *wished = Some((generation, wish));
+            }
+            is_new
+        });
+    }
+
+    /// Asks for the filter to be written to disk.
+    pub fn want_saved(&self) {
+        self.save.notify_one();
+    }
+
+    /// Reports that this generation called a committed row absent: it must not be asked again.
+    pub fn report_miss(&self, generation: u64) {
+        self.missed.send_replace(generation);
     }
 
     /// All of it, as the metrics show it.
@@ -106,10 +132,47 @@ impl Status {
         self.generations.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    pub(super) async fn wants_replaced(&self, generation: u64) {
-        // The sender is ours, so it cannot be gone.
-        let mut outgrown = self.outgrown.subscribe();
-        drop(outgrown.wait_for(|number| *number == generation).await);
+    /// Asks for more room in this generation, at once.
+    pub(super) fn want_room(&self, generation: &Generation) {
+        let cramped = (generation.number(), generation.filter().expansions());
+        self.cramped.send_replace(Some(cramped));
+    }
+
+    // The senders below are ours, so they cannot be gone.
+
+    pub(super) async fn wants_replaced(&self, generation: u64) -> Wish {
+        let mut wished = self.wished.subscribe();
+        let is_this =
+            |wished: &Option<(u64, Wish)>| wished.is_some_and(|(number, _)| number == generation);
+        let wish = wished
+            .wait_for(is_this)
+            .await
+            .ok()
+            .and_then(|wished| *wished);
+        wish.map_or(Wish::Command, |(_, wish)| wish)
+    }
+
+    pub(super) async fn wants_room(&self, generation: &Generation) {
+        let now = Some((generation.number(), generation.filter().expansions()));
+        drop(
+            self.cramped
+                .subscribe()
+                .wait_for(|cramped| *cramped == now)
+                .await,
+        );
+    }
+
+    pub(super) async fn missed(&self, generation: u64) {
+        drop(
+            self.missed
+                .subscribe()
+                .wait_for(|number| *number == generation)
+                .await,
+        );
+    }
+
+    pub(super) async fn wants_saved(&self) {
+        self.save.notified().await;
     }
 
     pub(super) fn publish_survey(&self, survey: Survey) {

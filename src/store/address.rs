@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sqlx::postgres::PgConnectOptions;
 
 use crate::gate::Store;
-use crate::store::postgres::{Deadlines, PostgresStore, Watched};
+use crate::store::postgres::{Connections, Deadlines, PostgresStore, Watched};
 use crate::store::sqlite::SqliteStore;
 
 /// A parsed database URL.
@@ -70,21 +70,19 @@ impl FromStr for Address {
 
 impl Address {
     /// The store at this address. Nothing is connected yet.
-    ///
-    /// `lookup_connections`: for PostgreSQL, statements to confirm names that may be on their way at one time.
     #[must_use]
     pub fn open(
         self,
         watched: Watched,
         deadlines: Deadlines,
-        lookup_connections: u32,
+        connections: Connections,
     ) -> Arc<dyn Store> {
         match self {
             Self::Postgres(options) => Arc::new(PostgresStore::new(
                 *options,
                 watched,
                 deadlines,
-                lookup_connections,
+                connections,
             )),
             Self::Sqlite(path) => Arc::new(SqliteStore::new(&path)),
         }

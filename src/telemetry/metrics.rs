@@ -12,6 +12,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::gate::{Distrust, Outcome};
+use crate::population::Wish;
 
 type Share = Gauge<f64, AtomicU64>;
 type Labels<const N: usize> = [(&'static str, &'static str); N];
@@ -39,7 +40,18 @@ pub struct Metrics {
     pub poll_failures: Counter,
     /// How long a poll takes, from question to applied.
     pub poll_seconds: Histogram,
+    /// Times the filter was given twice the room.
+    pub expansions: Counter,
+    /// Filters copied to disk.
+    pub saves: Counter,
+    /// Copies to disk that failed.
+    pub save_failures: Counter,
+    /// Rows that an audit looked at, those of the background sampling included.
+    pub audited_rows: Counter,
+    /// Rows among them that the filter called absent. Must stay 0.
+    pub audit_misses: Counter,
     rebuilds: Family<Labels<1>, Counter>,
+    distrusts: Family<Labels<1>, Counter>,
     /// Set by [`Metrics::observe`] just before they are written out.
     gauges: Gauges,
 }
@@ -116,8 +128,14 @@ impl Metrics {
         let rebuilds = Family::<Labels<1>, Counter>::default();
         registry.register(
             "rebuilds",
-            "Generations begun because the one before could not be trusted, by cause",
+            "Generations begun beside one that could be trusted, by cause",
             rebuilds.clone(),
+        );
+        let distrusts = Family::<Labels<1>, Counter>::default();
+        registry.register(
+            "distrusts",
+            "Generations given up because they could not be trusted, by cause",
+            distrusts.clone(),
         );
 
         let gauges = Gauges::default();
@@ -205,6 +223,20 @@ impl Metrics {
             "Changes the feed reported, including those read again",
         );
         let poll_failures = counter("feed_poll_failures", "Polls of the change feed that failed");
+        let expansions = counter("expansions", "Times the filter was given twice the room");
+        let saves = counter("filter_saves", "Copies of the filter written to disk");
+        let save_failures = counter(
+            "filter_save_failures",
+            "Copies of the filter that could not be written to disk",
+        );
+        let audited_rows = counter(
+            "audited_rows",
+            "Committed rows that the filter was checked against",
+        );
+        let audit_misses = counter(
+            "audit_misses",
+            "Committed rows that the filter called absent; must stay 0",
+        );
         let poll_seconds = Histogram::new([
             0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0,
         ]);
@@ -232,7 +264,13 @@ impl Metrics {
             poll_rows,
             poll_failures,
             poll_seconds,
+            expansions,
+            saves,
+            save_failures,
+            audited_rows,
+            audit_misses,
             rebuilds,
+            distrusts,
             gauges,
         }
     }
@@ -243,9 +281,16 @@ impl Metrics {
     }
 
     /// Counts a filter given up.
-    pub fn count_rebuild(&self, cause: Distrust) {
-        self.rebuilds
+    pub fn count_distrust(&self, cause: Distrust) {
+        self.distrusts
             .get_or_create(&[("cause", cause.label())])
+            .inc();
+    }
+
+    /// Counts a filter that is replaced by a better one.
+    pub fn count_rebuild(&self, wish: Wish) {
+        self.rebuilds
+            .get_or_create(&[("cause", wish.label())])
             .inc();
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use namegate::gate::{Claim, Sink, Store, StoreError};
 use namegate::names::Canonical;
 use namegate::store::Address;
-use namegate::store::postgres::{Deadlines, Watched};
+use namegate::store::postgres::{Connections, Deadlines, Watched};
 use sqlx::{AssertSqlSafe, Connection};
 
 use crate::support::postgres::{Cluster, Database};
@@ -43,7 +43,7 @@ impl Fixture {
             table: "users".parse().expect("a table"),
             column: "canonical".parse().expect("a column"),
         };
-        let store = address.open(watched, Deadlines::default(), 2);
+        let store = address.open(watched, Deadlines::default(), Connections::default());
         store
             .migrate()
             .await
@@ -361,7 +361,10 @@ async fn a_database_without_the_table_is_refused_in_words_that_name_the_way_out(
             table: "users".parse().expect("a table"),
             column: "canonical".parse().expect("a column"),
         };
-        let refused = address.open(watched, Deadlines::default(), 2).probe().await;
+        let refused = address
+            .open(watched, Deadlines::default(), Connections::default())
+            .probe()
+            .await;
         let Err(StoreError::Unfit(why)) = refused else {
             panic!("{url}: {refused:?}")
         };

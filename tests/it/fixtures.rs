@@ -41,7 +41,8 @@ pub(crate) async fn serve(url: &str, more: &[&str]) -> Service {
         "127.0.0.1:0",
     ];
     args.extend(more);
-    Service::spawn(&args, &[]).await
+    // Tests run side by side in one directory; those that restart from disk name theirs and say how often.
+    Service::spawn(&args, &[("NAMEGATE_SAVE_INTERVAL", "0s")]).await
 }
 
 /// A service that follows: its filter is complete and fresh.

@@ -1,13 +1,16 @@
 //! The whole service on real parts: real PostgreSQL servers that may be killed, the real binary, real sockets.
 
+mod auditing;
 mod bad_input;
 mod commands;
 mod conformance;
 mod faults;
 mod fixtures;
 mod following;
+mod growing;
 mod http_contract;
 mod questions;
+mod restarting;
 mod sign_up;
 mod support;
 mod support_works;

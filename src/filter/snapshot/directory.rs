@@ -109,6 +109,34 @@ impl SnapshotDirectory {
             })
     }
 
+    /// What the snapshots whose headers are sound say of themselves, the newest first.
+    #[must_use]
+    pub fn labels(&self) -> Vec<Label> {
+        [Slot::Current, Slot::Previous]
+            .into_iter()
+            .filter_map(|slot| Some(self.reader(slot).ok()?.header().label.clone()))
+            .collect()
+    }
+
+    /// Removes both snapshots and their keys: a filter that can no longer be trusted must not come back.
+    ///
+    /// # Errors
+    /// [`SaveError`] when a file is there and cannot be removed.
+    pub fn clear(&self) -> Result<(), SaveError> {
+        for slot in [Slot::Current, Slot::Previous] {
+            let file = self.file(slot);
+            match fs::remove_file(&file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(failed("remove", &file)(error));
+                }
+                _ => {}
+            }
+        }
+        self.sync()?;
+        self.remove_unused_secrets();
+        Ok(())
+    }
+
     /// Where a snapshot is, or would be.
     #[must_use]
     pub fn file(&self, slot: Slot) -> PathBuf {

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   begin   register the consumer (from here pruning respects us)
-//!           exporter: BEGIN REPEATABLE READ, S := its snapshot      feed: certify S
-//!   scan    exporter: binary COPY, COMMIT                           position := S
+//!           a scan opens its snapshot S and holds it open           feed: certify S
+//!   scan    everything in S, see `scan`                             position := S
 //!   poll    everything the position could not see, with a header that tells whether the position still holds
 //!           about once a second: the same inside a transaction that certifies the poll's own snapshot
 //! ```
@@ -17,17 +17,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
-use sqlx::{AssertSqlSafe, Connection, Row};
+use sqlx::{Connection, Row};
 use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::gate::freshness::Moment;
-use crate::gate::{Distrust, Feed, Poll, Sink, StoreError};
-use crate::store::postgres::binary_copy::OneColumn;
+use crate::gate::{Bookmark, Distrust, Extent, Feed, Poll, Sink, StoreError};
 use crate::store::postgres::certificate::{Certified, Standing};
 use crate::store::postgres::connection::{open, within};
 use crate::store::postgres::errors::classify;
 use crate::store::postgres::lookup::Statement;
+use crate::store::postgres::mark::Mark;
+use crate::store::postgres::scan::Scan;
 use crate::store::postgres::snapshot::Snapshot;
 use crate::store::postgres::{Watched, fitness};
 
@@ -39,13 +40,15 @@ const PRUNE_KEEP: &str = "5 minutes";
 /// A consumer unseen for this long is forgotten; it will notice, and scan again.
 const PRUNE_EXPIRY: &str = "1 hour";
 const PRUNE_AT_MOST: i32 = 50_000;
-/// Counting a hundred million rows takes its time; a server that says nothing for this long will not say it.
-const COUNT_DEADLINE: Duration = Duration::from_mins(10);
 
 const POLL: &str =
     "SELECT is_header, name, released, snapshot, pruned_below, nonce, watermark, in_recovery,
        system_identifier, fingerprint
   FROM namegate.poll($1, $2::text::xid8, $3::text[]::xid8[])";
+
+const FACTS: &str =
+    "SELECT pg_current_snapshot()::text, namegate.fingerprint(), namegate.armed_triggers(),
+       (SELECT system_identifier::text FROM pg_control_system())";
 
 pub(super) struct PostgresFeed {
     options: PgConnectOptions,
@@ -59,17 +62,12 @@ pub(super) struct PostgresFeed {
     /// A fresh one for each filter, never a host's name: two filters must not share a certificate.
     consumer: Uuid,
     connection: Option<PgConnection>,
-    /// Holds the scan's snapshot open between `begin` and the end of `scan`.
-    exporter: Option<Exporter>,
+    /// Connections that a scan reads on.
+    lanes: usize,
+    /// Between `begin` and `scan`.
+    scan: Option<Scan>,
     /// Known from `begin` on.
     past: Option<Past>,
-}
-
-/// The session that holds the scan's snapshot open.
-struct Exporter {
-    connection: PgConnection,
-    /// With its schema, and quoted.
-    table: String,
 }
 
 /// What the filter was filled from, and how far it has come.
@@ -100,6 +98,7 @@ impl PostgresFeed {
         watched: Watched,
         lookups: Arc<Statement>,
         deadline: Duration,
+        lanes: usize,
     ) -> Self {
         let options = options.application_name("namegate feed");
         Self {
@@ -110,7 +109,8 @@ impl PostgresFeed {
             patience: deadline,
             consumer: Uuid::new_v4(),
             connection: None,
-            exporter: None,
+            lanes,
+            scan: None,
             past: None,
         }
     }
@@ -134,50 +134,13 @@ impl PostgresFeed {
         Ok(())
     }
 
-    /// Opens the scan's snapshot and reads, in it, all that later polls are compared with. Returns the row count.
-    async fn open_snapshot(&mut self) -> Result<(Snapshot, String, String, u64), StoreError> {
-        let mut exporter = open(&self.options, self.deadline).await?;
-        let table = fitness::probe_within(self.deadline, &mut exporter, &self.watched).await?;
-        self.lookups.read_from(&table);
-        // statement_timeout: a scan takes as long as it takes. row_security off: hidden rows become an error.
-        let settings = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
-             SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0;
-             SET LOCAL row_security = off";
-        within(
-            self.deadline,
-            sqlx::raw_sql(settings).execute(&mut exporter),
+    /// What later polls are compared with, read in the scan's own snapshot.
+    async fn facts(&self, scan: &mut Scan) -> Result<Facts, StoreError> {
+        let facts = sqlx::query(FACTS).fetch_one(scan.exporter());
+        Facts::read(
+            &within(self.deadline, facts).await?,
+            &self.watched.table.to_string(),
         )
-        .await?;
-        let facts = sqlx::query(
-            "SELECT pg_current_snapshot()::text, namegate.fingerprint(), namegate.armed_triggers(),
-                    (SELECT system_identifier::text FROM pg_control_system())",
-        );
-        let facts = within(self.deadline, facts.fetch_one(&mut exporter)).await?;
-        if facts.try_get::<i32, _>(2).map_err(classify)? != 4 {
-            return Err(StoreError::Unfit(format!(
-                "the triggers of the change feed on {} are missing or disabled: names would be lost",
-                self.watched.table
-            )));
-        }
-        let snapshot = parse_snapshot(facts.try_get(0).map_err(classify)?)?;
-        // A real count: sizing from an estimate made filters elsewhere far too small or far too big.
-        let count = format!("SELECT count({}) FROM {table}", self.watched.column);
-        let count = sqlx::query_scalar::<_, i64>(AssertSqlSafe(count));
-        let rows = within(COUNT_DEADLINE, count.fetch_one(&mut exporter)).await?;
-        self.exporter = Some(Exporter {
-            connection: exporter,
-            table,
-        });
-        let (fingerprint, identity) = (
-            facts.try_get(1).map_err(classify)?,
-            facts.try_get(3).map_err(classify)?,
-        );
-        Ok((
-            snapshot,
-            fingerprint,
-            identity,
-            u64::try_from(rows).unwrap_or(0),
-        ))
     }
 
     /// Certifies the scan's snapshot from the other connection, while the exporter still holds it open.
@@ -239,7 +202,7 @@ impl PostgresFeed {
         let standing = past.check(&header)?;
         if standing == Standing::Rewound {
             // Dropped half-read: the connection goes with it, the next poll begins at the older position.
-            return Ok((Poll { asked_at, rows: 0 }, standing));
+            return Ok((Poll::at(asked_at, 0), standing));
         }
         let mut rows = 0;
         while let Some(row) = within(deadline, answer.try_next()).await? {
@@ -257,12 +220,14 @@ impl PostgresFeed {
                     // The changes are read and applied all the same. Without the certificate they will be read again,
                     // on another connection: this one may be dead, or in the middle of a transaction.
                     self.stay(&error);
-                    return Ok((Poll { asked_at, rows }, standing));
+                    return Ok((Poll::at(asked_at, rows), standing));
                 }
             }
         }
         self.connection = Some(connection);
-        Ok((Poll { asked_at, rows }, standing))
+        let mut poll = Poll::at(asked_at, rows);
+        poll.is_certified = certifying;
+        Ok((poll, standing))
     }
 
     fn move_to(&mut self, position: Snapshot, nonce: Uuid, at: Moment) {
@@ -314,53 +279,22 @@ impl PostgresFeed {
 impl Feed for PostgresFeed {
     async fn begin(&mut self) -> Result<u64, StoreError> {
         self.register().await?;
-        let (snapshot, fingerprint, system_identifier, rows) = self.open_snapshot().await?;
-        let nonce = self.certify_first(&snapshot).await?;
-        let now = Moment::now();
-        let certified = Certified::new(snapshot, nonce);
-        self.past = Some(Past {
-            certified,
-            system_identifier,
-            fingerprint,
-            certified_at: now,
-            uncertified: 0,
-            pruned_at: now,
-        });
+        let mut scan =
+            Scan::open(&self.options, &self.watched, &self.lookups, self.deadline).await?;
+        let facts = self.facts(&mut scan).await?;
+        let nonce = self.certify_first(&facts.snapshot).await?;
+        let rows = scan.count().await?;
+        self.scan = Some(scan);
+        self.past = Some(Past::new(facts, nonce));
         Ok(rows)
     }
 
     async fn scan(&mut self, into: &mut dyn Sink) -> Result<u64, StoreError> {
-        let Exporter {
-            connection: mut exporter,
-            table,
-        } = self
-            .exporter
+        let scan = self
+            .scan
             .take()
             .ok_or(StoreError::Garbled("a scan before its beginning"))?;
-        // A SELECT, not the table's name: COPY of a name leaves out partitions and children.
-        let copy = format!(
-            "COPY (SELECT {} FROM {table}) TO STDOUT (FORMAT binary)",
-            self.watched.column
-        );
-        let mut rows = 0;
-        let mut reader = OneColumn::default();
-        let mut chunks = within(self.deadline, exporter.copy_out_raw(&copy)).await?;
-        while let Some(chunk) = within(self.deadline, chunks.try_next()).await? {
-            reader.feed(&chunk, |name| {
-                into.held(name);
-                rows += 1;
-            })?;
-        }
-        drop(chunks);
-        reader.finish()?;
-        // The commit must succeed: only then was the snapshot held open to the end.
-        within(
-            self.deadline,
-            sqlx::raw_sql("COMMIT").execute(&mut exporter),
-        )
-        .await?;
-        drop(timeout(self.deadline, exporter.close()).await);
-        Ok(rows)
+        scan.read(Extent::Whole, self.lanes, into).await
     }
 
     async fn poll(&mut self, into: &mut dyn Sink) -> Result<Poll, StoreError> {
@@ -376,6 +310,66 @@ impl Feed for PostgresFeed {
         }
     }
 
+    async fn bookmark(&mut self) -> Result<Bookmark, StoreError> {
+        let mut connection = self.connection().await?;
+        let past = self
+            .past
+            .as_ref()
+            .ok_or(StoreError::Garbled("a bookmark before its scan"))?;
+        let mark = Mark {
+            consumer: Uuid::new_v4(),
+            nonce: Uuid::new_v4(),
+            position: past.certified.position().to_text(),
+            system_identifier: past.system_identifier.clone(),
+            fingerprint: past.fingerprint.clone(),
+        };
+        // Committed after the certificate of this position, so whatever history has the mark has the certificate too.
+        let place = sqlx::query("SELECT namegate.place($1, $2, $3::text::pg_snapshot)")
+            .bind(mark.consumer)
+            .bind(mark.nonce)
+            .bind(&mark.position);
+        within(self.deadline, begin_certifying(&mut connection)).await?;
+        within(self.deadline, place.execute(&mut connection)).await?;
+        let commit = sqlx::raw_sql("COMMIT").execute(&mut connection);
+        within(self.deadline, commit).await?;
+        self.connection = Some(connection);
+        Ok(mark.into())
+    }
+
+    async fn resume(&mut self, bookmark: &Bookmark) -> Result<(), StoreError> {
+        let mark = Mark::try_from(bookmark)?;
+        let mut connection = self.connection().await?;
+        let table = fitness::probe_within(self.deadline, &mut connection, &self.watched).await?;
+        self.lookups.read_from(&table);
+        let facts = sqlx::query(FACTS).fetch_one(&mut connection);
+        let facts = Facts::read(&within(self.deadline, facts).await?, &table)?;
+        if facts.system_identifier != mark.system_identifier {
+            return Err(StoreError::Distrusted(Distrust::Identity));
+        }
+        if facts.fingerprint != mark.fingerprint {
+            return Err(StoreError::Distrusted(Distrust::Fingerprint));
+        }
+        let nonce = Uuid::new_v4();
+        let resume =
+            sqlx::query_scalar::<_, Option<String>>("SELECT namegate.resume($1, $2, $3, $4)")
+                .bind(mark.consumer)
+                .bind(mark.nonce)
+                .bind(self.consumer)
+                .bind(nonce);
+        within(self.deadline, begin_certifying(&mut connection)).await?;
+        let position = within(self.deadline, resume.fetch_one(&mut connection)).await?;
+        let commit = sqlx::raw_sql("COMMIT").execute(&mut connection);
+        within(self.deadline, commit).await?;
+        if position.as_ref() != Some(&mark.position) {
+            return Err(StoreError::Distrusted(Distrust::Certificate));
+        }
+        // Pruning is looked at by the first poll, in its own snapshot, as by every other.
+        let snapshot = parse_snapshot(&mark.position)?;
+        self.past = Some(Past::new(Facts { snapshot, ..facts }, nonce));
+        self.connection = Some(connection);
+        Ok(())
+    }
+
     async fn close(&mut self) {
         let Ok(mut connection) = self.connection().await else {
             return;
@@ -388,7 +382,42 @@ impl Feed for PostgresFeed {
     }
 }
 
+/// The world as a snapshot shows it.
+struct Facts {
+    snapshot: Snapshot,
+    system_identifier: String,
+    fingerprint: String,
+}
+
+impl Facts {
+    fn read(row: &PgRow, table: &str) -> Result<Self, StoreError> {
+        if row.try_get::<i32, _>(2).map_err(classify)? != 4 {
+            return Err(StoreError::Unfit(format!(
+                "the triggers of the change feed on {table} are missing or disabled: names would be lost"
+            )));
+        }
+        Ok(Self {
+            snapshot: parse_snapshot(row.try_get(0).map_err(classify)?)?,
+            fingerprint: row.try_get(1).map_err(classify)?,
+            system_identifier: row.try_get(3).map_err(classify)?,
+        })
+    }
+}
+
 impl Past {
+    /// `nonce`: of the certificate that was committed for the snapshot of `facts`.
+    fn new(facts: Facts, nonce: Uuid) -> Self {
+        let now = Moment::now();
+        Self {
+            certified: Certified::new(facts.snapshot, nonce),
+            system_identifier: facts.system_identifier,
+            fingerprint: facts.fingerprint,
+            certified_at: now,
+            uncertified: 0,
+            pruned_at: now,
+        }
+    }
+
     /// Whether the position still holds in the world the header describes.
     fn check(&mut self, header: &Header) -> Result<Standing, StoreError> {
         if header.in_recovery {

@@ -12,6 +12,8 @@ mod feed;
 mod fitness;
 pub mod ident;
 mod lookup;
+mod mark;
+mod scan;
 mod schema;
 mod snapshot;
 mod write;
@@ -22,10 +24,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
-use crate::gate::{Claim, Feed, Store, StoreError};
+use crate::gate::{Bookmark, Claim, Extent, Feed, Store, StoreError, Walk};
 use crate::names::Canonical;
 use crate::store::postgres::feed::PostgresFeed;
 use crate::store::postgres::ident::{Identifier, TableName};
+use crate::store::postgres::mark::Mark;
+use crate::store::postgres::scan::PostgresWalk;
 
 /// Which column of which table holds the names.
 #[derive(Debug, Clone)]
@@ -57,6 +61,24 @@ impl Default for Deadlines {
     }
 }
 
+/// How many connections for what, at most.
+#[derive(Debug, Clone, Copy)]
+pub struct Connections {
+    /// Statements to confirm names that may be on their way at one time.
+    pub lookups: u32,
+    /// Ranges of the table that are read at one time; one more connection holds their snapshot open.
+    pub scan: u32,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self {
+            lookups: 2,
+            scan: 4,
+        }
+    }
+}
+
 /// A users table in PostgreSQL.
 pub struct PostgresStore {
     options: PgConnectOptions,
@@ -65,22 +87,21 @@ pub struct PostgresStore {
     watched: Watched,
     deadlines: Deadlines,
     lookup_statement: Arc<lookup::Statement>,
+    scan_lanes: usize,
 }
 
 impl PostgresStore {
     /// A store that connects when it is first asked.
-    ///
-    /// `lookup_connections`: statements to confirm names that may be on their way at one time.
     #[must_use]
     pub fn new(
         options: PgConnectOptions,
         watched: Watched,
         deadlines: Deadlines,
-        lookup_connections: u32,
+        connections: Connections,
     ) -> Self {
         let options = options.application_name("namegate");
         let lookups = PgPoolOptions::new()
-            .max_connections(lookup_connections)
+            .max_connections(connections.lookups)
             .acquire_timeout(deadlines.lookup)
             .test_before_acquire(false) // a round trip for each question; a stale connection is noticed and replaced
             .connect_lazy_with(
@@ -102,6 +123,7 @@ impl PostgresStore {
             watched,
             deadlines,
             lookup_statement,
+            scan_lanes: connections.scan as usize,
         }
     }
 }
@@ -164,8 +186,32 @@ impl Store for PostgresStore {
             self.watched.clone(),
             Arc::clone(&self.lookup_statement),
             self.deadlines.feed,
+            self.scan_lanes,
         );
         Ok(Box::new(feed))
+    }
+
+    async fn open_walk(&self, extent: Extent) -> Result<Box<dyn Walk>, StoreError> {
+        let walk = PostgresWalk::open(
+            &self.options,
+            &self.watched,
+            &self.lookup_statement,
+            self.deadlines.feed,
+            extent,
+        );
+        Ok(Box::new(walk.await?))
+    }
+
+    fn source(&self) -> String {
+        format!("postgresql {} {}", self.watched.table, self.watched.column)
+    }
+
+    async fn forget(&self, bookmark: &Bookmark) -> Result<(), StoreError> {
+        let mark = Mark::try_from(bookmark)?;
+        let mut connection = connection::open(&self.options, self.deadlines.feed).await?;
+        let leave = sqlx::query("SELECT namegate.unregister($1)").bind(mark.consumer);
+        connection::within(self.deadlines.feed, leave.execute(&mut connection)).await?;
+        Ok(())
     }
 
     fn describe(&self) -> String {

@@ -9,8 +9,9 @@ use sqlx::{Connection, Row};
 use uuid::Uuid;
 
 use crate::gate::freshness::Moment;
-use crate::gate::{Distrust, Feed, Poll, Sink, StoreError};
+use crate::gate::{Bookmark, Distrust, Feed, Poll, Sink, StoreError};
 use crate::store::sqlite::classify;
+use crate::store::sqlite::mark::Mark;
 
 const KEEP_PLACE_EVERY: Duration = Duration::from_secs(30);
 /// A consumer unseen for this long is forgotten; it will notice, and scan again.
@@ -127,7 +128,63 @@ impl Feed for SqliteFeed {
             keep_place(&mut connection, &self.consumer, past.position).await?;
         }
         self.connection = Some(connection);
-        Ok(Poll { asked_at, rows })
+        Ok(Poll {
+            asked_at,
+            rows,
+            is_certified: true, // a position here is an id, and moves with every poll
+        })
+    }
+
+    async fn bookmark(&mut self) -> Result<Bookmark, StoreError> {
+        let mut connection = self.connection().await?;
+        let past = self
+            .past
+            .as_ref()
+            .ok_or(StoreError::Garbled("a bookmark before its scan"))?;
+        let mark = Mark {
+            consumer: Uuid::new_v4().to_string(),
+            position: past.position,
+            identity: past.identity.clone(),
+        };
+        // This commit is on disk when it returns, and so is every change before it: an id up to the position is never
+        // given out a second time.
+        sqlx::query("INSERT INTO namegate_consumer (id, watermark) VALUES ($1, $2)")
+            .bind(&mark.consumer)
+            .bind(mark.position)
+            .execute(&mut connection)
+            .await
+            .map_err(classify)?;
+        self.connection = Some(connection);
+        Ok(mark.into())
+    }
+
+    async fn resume(&mut self, bookmark: &Bookmark) -> Result<(), StoreError> {
+        let mark = Mark::try_from(bookmark)?;
+        let mut connection = self.connection().await?;
+        let resumed = sqlx::query(
+            "INSERT INTO namegate_consumer (id, watermark)
+             SELECT $1, c.watermark FROM namegate_consumer c, namegate_meta m
+              WHERE c.id = $2 AND c.watermark = $3 AND m.identity = $4",
+        )
+        .bind(&self.consumer)
+        .bind(&mark.consumer)
+        .bind(mark.position)
+        .bind(&mark.identity)
+        .execute(&mut connection)
+        .await
+        .map_err(classify)?;
+        if resumed.rows_affected() == 0 {
+            return Err(StoreError::Distrusted(Distrust::Certificate));
+        }
+        // Pruning is looked at by the first poll, as by every other; no data_version is -1, so it does read.
+        self.past = Some(Past {
+            identity: mark.identity,
+            position: mark.position,
+            data_version: -1,
+            placed_at: Moment::now(),
+        });
+        self.connection = Some(connection);
+        Ok(())
     }
 
     async fn close(&mut self) {

@@ -4,7 +4,9 @@
 //! may write the same file. WAL mode: readers and the writer do not wait for each other.
 
 mod feed;
+mod mark;
 mod schema;
+mod walk;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,9 +17,11 @@ use sqlx::sqlite::{
 };
 use sqlx::{ConnectOptions, Connection};
 
-use crate::gate::{Claim, Feed, Store, StoreError};
+use crate::gate::{Bookmark, Claim, Extent, Feed, Store, StoreError, Walk};
 use crate::names::Canonical;
 use crate::store::sqlite::feed::SqliteFeed;
+use crate::store::sqlite::mark::Mark;
+use crate::store::sqlite::walk::SqliteWalk;
 
 /// A users table in one file.
 pub struct SqliteStore {
@@ -145,6 +149,24 @@ impl Store for SqliteStore {
 
     async fn open_feed(&self) -> Result<Box<dyn Feed>, StoreError> {
         Ok(Box::new(SqliteFeed::new(self.options.clone())))
+    }
+
+    async fn open_walk(&self, extent: Extent) -> Result<Box<dyn Walk>, StoreError> {
+        Ok(Box::new(SqliteWalk::open(&self.options, extent).await?))
+    }
+
+    fn source(&self) -> String {
+        "sqlite users canonical".to_owned()
+    }
+
+    async fn forget(&self, bookmark: &Bookmark) -> Result<(), StoreError> {
+        let mark = Mark::try_from(bookmark)?;
+        sqlx::query("DELETE FROM namegate_consumer WHERE id = $1")
+            .bind(mark.consumer)
+            .execute(&self.writer)
+            .await
+            .map_err(classify)?;
+        Ok(())
     }
 
     fn describe(&self) -> String {

@@ -11,6 +11,7 @@ mod crash;
 mod freeze;
 mod link;
 mod oracle;
+mod scan;
 mod schema;
 mod start;
 mod switch;
@@ -63,13 +64,13 @@ async fn polls(service: &Service, times: u64) {
     .await;
 }
 
-/// How many filters were given up for this cause; for any when it is empty.
+/// How many filters were given up for this cause; given up or replaced, for any, when it is empty.
 async fn rebuilds(service: &Service, cause: &str) -> u64 {
-    let labels = match cause {
-        "" => String::new(),
-        cause => format!("{{cause=\"{cause}\"}}"),
-    };
-    count(service, &format!("namegate_rebuilds_total{labels}")).await
+    let distrusts = "namegate_distrusts_total";
+    match cause {
+        "" => count(service, distrusts).await + count(service, "namegate_rebuilds_total").await,
+        cause => count(service, &format!("{distrusts}{{cause=\"{cause}\"}}")).await,
+    }
 }
 
 /// Process ids of the service's sessions: those whose application name starts with `prefix`.
