@@ -19,7 +19,7 @@ use crate::population::Status;
 use crate::telemetry::Metrics;
 
 /// How long an audit waits for the filter to be in step with its snapshot.
-const IN_STEP_WITHIN: Duration = Duration::from_secs(60);
+const IN_STEP_WITHIN: Duration = Duration::from_mins(1);
 /// Keys that are asked together.
 const HANDFUL: usize = 32;
 

@@ -25,7 +25,7 @@ pub(super) struct Build {
 impl Build {
     /// Returns a complete filter with a fresh lease and the feed that keeps it so; `None` when told to stop. Any error
     /// throws the filter away. However it ends, the place in the outbox is given up unless it is returned.
-    pub(super) async fn from_table(
+    pub(super) async fn scan_table(
         self,
         stop: CancellationToken,
     ) -> Result<Option<Followed>, StoreError> {
@@ -49,7 +49,7 @@ impl Build {
     }
 
     /// The newest filter on disk that can be used, caught up. `None`: there is none, and the table must be read.
-    pub(super) async fn from_disk(self, keeper: &Arc<Keeper>) -> Option<Followed> {
+    pub(super) async fn read_disk(self, keeper: &Arc<Keeper>) -> Option<Followed> {
         for slot in [Slot::Current, Slot::Previous] {
             let began = Instant::now();
             let (reader, settings) = (Arc::clone(keeper), self.settings);

@@ -206,7 +206,7 @@ impl<'a> Following<'a> {
         self.population.metrics.count_rebuild(wish);
         self.rebuild_stop = CancellationToken::new();
         let build = self.population.build();
-        self.rebuild = Some(tokio::spawn(build.from_table(self.rebuild_stop.clone())));
+        self.rebuild = Some(tokio::spawn(build.scan_table(self.rebuild_stop.clone())));
     }
 
     fn put_off_the_rebuild(&mut self, error: &dyn std::error::Error) {

@@ -81,7 +81,7 @@ mod tests {
             );
         }
         assert_eq!(
-            roomy.probe(&FilterKey::of("absent"), Duration::from_secs(3600)),
+            roomy.probe(&FilterKey::of("absent"), Duration::from_hours(1)),
             None,
             "it is nobody's business until its lease is renewed"
         );

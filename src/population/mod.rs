@@ -15,7 +15,7 @@
 //! database. An error of the database never ends the population: it backs off and tries again, for ever. Only one thing
 //! ends it: a database that, at the first look, does not fit.
 //!
-//! The first filter is read from disk where one is kept there and its past can be vouched for; then *WarmingUp* takes as
+//! The first filter is read from disk where one is kept there and its past can be vouched for; then `WarmingUp` takes as
 //! long as reading the file and what it missed. A filter that was distrusted never comes back from there.
 //!
 //! One generation, one [`Feed`]: a rebuild runs the whole way on its own, beside the live generation,
@@ -161,7 +161,7 @@ impl Population {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return None,
-                kept = self.build().from_disk(keeper) => if kept.is_some() { return kept },
+                kept = self.build().read_disk(keeper) => if kept.is_some() { return kept },
             }
         }
         self.build_until_done(stop).await
@@ -171,7 +171,7 @@ impl Population {
     async fn build_until_done(&self, stop: &CancellationToken) -> Option<Followed> {
         let mut backoff = Backoff::new();
         loop {
-            match self.build().from_table(stop.clone()).await {
+            match self.build().scan_table(stop.clone()).await {
                 Ok(followed) => return followed,
                 Err(error) => {
                     backoff.log(&error, "warming up failed; what was read is thrown away");

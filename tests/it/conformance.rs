@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use namegate::gate::{Claim, Sink, Store, StoreError};
+use namegate::gate::freshness::Moment;
+use namegate::gate::{Bookmark, Claim, Distrust, Extent, Sink, Store, StoreError};
 use namegate::names::Canonical;
 use namegate::store::Address;
 use namegate::store::postgres::{Connections, Deadlines, Watched};
@@ -369,5 +370,92 @@ async fn a_database_without_the_table_is_refused_in_words_that_name_the_way_out(
             panic!("{url}: {refused:?}")
         };
         assert!(why.contains("namegate migrate"), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn a_feed_resumed_from_a_bookmark_misses_nothing_that_came_after_it() {
+    for fixture in Fixture::both().await {
+        let mut feed = fixture.store.open_feed().await.expect("a feed");
+        feed.begin().await.expect("a beginning");
+        feed.scan(&mut Heard::default()).await.expect("a scan");
+        let bookmark = feed.bookmark().await.expect("a bookmark");
+        fixture
+            .sql("INSERT INTO users (username) VALUES ('after1')")
+            .await;
+        feed.poll(&mut Heard::default()).await.expect("a poll");
+        feed.close().await;
+        fixture
+            .sql("INSERT INTO users (username) VALUES ('after2')")
+            .await;
+        // A bookmark is good more than once: a copy on disk may be read again after another crash.
+        for _ in 0..2 {
+            let mut resumed = fixture.store.open_feed().await.expect("a feed");
+            resumed.resume(&bookmark).await.expect("it holds");
+            let mut heard = Heard::default();
+            resumed.poll(&mut heard).await.expect("a poll");
+            assert_eq!(
+                heard.sorted(),
+                (vec!["after1".into(), "after2".into()], vec![])
+            );
+            resumed.close().await;
+        }
+        fixture.store.forget(&bookmark).await.expect("it is there");
+        fixture
+            .store
+            .forget(&bookmark)
+            .await
+            .expect("once is enough");
+        let mut late = fixture.store.open_feed().await.expect("a feed");
+        let refused = late.resume(&bookmark).await;
+        assert!(
+            matches!(refused, Err(StoreError::Distrusted(Distrust::Certificate))),
+            "{refused:?}"
+        );
+        let garbled = late.resume(&Bookmark(b"{}".to_vec())).await;
+        assert!(
+            matches!(garbled, Err(StoreError::Garbled(_))),
+            "{garbled:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_walk_sees_the_rows_of_one_moment() {
+    for fixture in Fixture::both().await {
+        let empty = fixture
+            .store
+            .open_walk(Extent::Sample)
+            .await
+            .expect("a walk");
+        assert_eq!(empty.rows(&mut Heard::default()).await.expect("rows"), 0);
+        fixture
+            .sql("INSERT INTO users (username) VALUES ('a'), ('b'), ('c')")
+            .await;
+        let before = Moment::now();
+        let walk = fixture
+            .store
+            .open_walk(Extent::Whole)
+            .await
+            .expect("a walk");
+        assert!(walk.taken_at() > before);
+        fixture
+            .sql("INSERT INTO users (username) VALUES ('d'); DELETE FROM users WHERE canonical = 'a'")
+            .await;
+        let mut heard = Heard::default();
+        assert_eq!(walk.rows(&mut heard).await.expect("rows"), 3);
+        assert_eq!(
+            heard.sorted(),
+            (vec!["a".into(), "b".into(), "c".into()], vec![])
+        );
+        let mut sample = Heard::default();
+        let walk = fixture
+            .store
+            .open_walk(Extent::Sample)
+            .await
+            .expect("a walk");
+        let rows = walk.rows(&mut sample).await.expect("rows");
+        assert!((1..=3).contains(&rows), "{rows}");
+        assert!(sample.held.iter().all(|name| "bcd".contains(name.as_str())));
     }
 }

@@ -7,7 +7,7 @@ use crate::fixtures::{
 };
 
 /// The filter looks at itself every quarter of a minute.
-const LOOKS: Duration = Duration::from_secs(60);
+const LOOKS: Duration = Duration::from_mins(1);
 
 #[tokio::test]
 async fn a_filter_past_its_capacity_gets_room_and_then_a_successor() {
