@@ -1,6 +1,7 @@
 //! One thin file per command, and what all commands end with: an exit code, and one line when something is wrong.
 
 mod check;
+mod dedup;
 mod demo;
 mod exit;
 mod healthcheck;
@@ -40,6 +41,7 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
             Command::Import(args) => import::run(args).await,
             Command::Healthcheck(args) => healthcheck::run(args).await,
             Command::Size(args) => size::run(&args),
+            Command::Dedup(args) => dedup::run(args).await,
         }
     });
     // A read of standard input cannot be interrupted; it must not keep a finished command from ending.
