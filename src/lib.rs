@@ -24,14 +24,16 @@
 //! 4. [`store`]: PostgreSQL and embedded SQLite.
 //! 5. [`population`]: the state machine that fills filters and keeps them in step.
 //! 6. [`http`]: the answer on the wire, the page, the admin listener.
-//! 7. [`telemetry`]: logs, metrics, progress.
-//! 8. [`config`] and [`cli`]: flags, and one thin file per command.
+//! 7. [`dedup`]: the filter's second job, dropping repeated messages from a stream.
+//! 8. [`telemetry`]: logs, metrics, progress.
+//! 9. [`config`] and [`cli`]: flags, and one thin file per command.
 //!
 //! The promises, in the order in which they win: never a wrong *free*; never a wrong *taken*; check and sign-up agree;
 //! the database rests; fast; it keeps answering; it shows what it does.
 
 pub mod cli;
 pub mod config;
+pub mod dedup;
 pub mod filter;
 pub mod gate;
 pub mod http;

@@ -2,6 +2,7 @@
 
 mod audit;
 mod check;
+mod dedup;
 mod demo;
 mod exit;
 mod healthcheck;
@@ -42,6 +43,7 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
             Command::Audit(args) => audit::run(args).await,
             Command::Healthcheck(args) => healthcheck::run(args).await,
             Command::Size(args) => size::run(&args),
+            Command::Dedup(args) => dedup::run(args).await,
         }
     });
     // A read of standard input cannot be interrupted; it must not keep a finished command from ending.

@@ -125,7 +125,7 @@ fn bits_per_name(textbook: &Textbook) -> f64 {
     share
 }
 
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent == 0.0 || percent >= 0.0001 {
         let text = format!("{percent:.4}");
@@ -137,7 +137,7 @@ fn percent(share: f64) -> String {
 }
 
 /// Decimal units, three to five digits.
-fn memory(bytes: u64) -> String {
+pub(super) fn memory(bytes: u64) -> String {
     const UNITS: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
     #[allow(clippy::cast_precision_loss, reason = "five digits are shown")]
     let (mut value, mut unit) = (bytes as f64, 0);
@@ -150,7 +150,7 @@ fn memory(bytes: u64) -> String {
 }
 
 /// With a comma between groups of three digits.
-fn grouped(number: u64) -> String {
+pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {

@@ -4,6 +4,7 @@
 //! keeps its usual name. A flag wins over its variable.
 
 mod database;
+mod dedup;
 mod policy;
 mod service;
 mod tools;
@@ -12,6 +13,7 @@ mod values;
 use clap::{Parser, Subcommand};
 
 pub use database::{DatabaseArgs, TableArgs};
+pub use dedup::{BadLines, DedupArgs};
 pub use policy::PolicyArgs;
 pub use service::{DEFAULT_ADMIN_LISTEN, DEFAULT_LISTEN, DemoArgs, ServeArgs, ServiceArgs};
 pub use tools::{AuditArgs, CheckArgs, HealthcheckArgs, ImportArgs, MigrateArgs, SizeArgs};
@@ -33,7 +35,8 @@ pub struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
   0   done; for `check`: every name is free
-  1   for `check`: at least one name is not free; for `healthcheck`: not ready; for `audit`: the filter misses a row
+  1   for `check`: at least one name is not free; for `healthcheck`: not ready; for `audit`: the filter misses a row;
+      for `dedup --on-bad stop`: a line has no id
   2   a flag, a variable or a combination of them is wrong
   3   a file cannot be read or written
   4   the database cannot be reached, or lets nobody in
@@ -59,6 +62,8 @@ pub enum Command {
     Size(SizeArgs),
     /// Check that every committed row is in a running service's filter.
     Audit(AuditArgs),
+    /// Drop repeated messages from a stream of lines, by their id.
+    Dedup(DedupArgs),
     /// Ask a running service whether it is ready; for containers.
     Healthcheck(HealthcheckArgs),
 }

@@ -31,7 +31,7 @@
 //! `sizing` (how many blocks), `plan` and `textbook` (what that means in bytes), `secret` and
 //! `hash` (a key becomes 128 bits), `layout` (128 bits become a block and eight bits in it; why
 //! relaxed atomics are enough), `sync` and `memory` (what blocks are made of and where they live),
-//! `bloom` (the filter itself), `batch` (many keys at once), `census` and `count` (what the bits
+//! `bloom` (the filter itself), `batch` (many keys at once), `digest` (one key, many filters), `census` and `count` (what the bits
 //! tell about themselves), `growth` (filters from filters), [`snapshot`] (filters on disk).
 //!
 //! # Example
@@ -51,6 +51,7 @@ mod batch;
 mod bloom;
 mod census;
 mod count;
+mod digest;
 mod growth;
 mod hash;
 mod layout;
@@ -68,6 +69,7 @@ mod tests;
 pub use bloom::{BlockedBloom, FilterError, Hint};
 pub use census::{Census, LANE_BALANCE_ALARM};
 pub use count::CountEstimate;
+pub(crate) use digest::{Digest, Digester};
 pub use growth::CombineError;
 pub use plan::Sizing;
 pub use secret::{HashSecret, SecretError};
