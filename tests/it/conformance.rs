@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use namegate::gate::{Claim, Sink, Store, StoreError};
 use namegate::names::Canonical;
 use namegate::store::Address;
+use namegate::store::postgres::equality::Demand;
 use namegate::store::postgres::{Deadlines, Watched};
 use sqlx::{AssertSqlSafe, Connection};
 
@@ -42,6 +43,7 @@ impl Fixture {
         let watched = Watched {
             table: "users".parse().expect("a table"),
             column: "canonical".parse().expect("a column"),
+            equality: Demand::Auto,
         };
         let store = address.open(watched, Deadlines::default(), 2);
         store
@@ -360,6 +362,7 @@ async fn a_database_without_the_table_is_refused_in_words_that_name_the_way_out(
         let watched = Watched {
             table: "users".parse().expect("a table"),
             column: "canonical".parse().expect("a column"),
+            equality: Demand::Auto,
         };
         let refused = address.open(watched, Deadlines::default(), 2).probe().await;
         let Err(StoreError::Unfit(why)) = refused else {

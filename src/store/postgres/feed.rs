@@ -29,7 +29,7 @@ use crate::store::postgres::connection::{open, within};
 use crate::store::postgres::errors::classify;
 use crate::store::postgres::lookup::Statement;
 use crate::store::postgres::snapshot::Snapshot;
-use crate::store::postgres::{Watched, fitness};
+use crate::store::postgres::{Watched, look};
 
 const CERTIFY_EVERY: Duration = Duration::from_secs(1);
 const LONGEST_PATIENCE: Duration = Duration::from_mins(5);
@@ -137,8 +137,7 @@ impl PostgresFeed {
     /// Opens the scan's snapshot and reads, in it, all that later polls are compared with. Returns the row count.
     async fn open_snapshot(&mut self) -> Result<(Snapshot, String, String, u64), StoreError> {
         let mut exporter = open(&self.options, self.deadline).await?;
-        let table = fitness::probe_within(self.deadline, &mut exporter, &self.watched).await?;
-        self.lookups.read_from(&table);
+        let table = look(self.deadline, &mut exporter, &self.watched, &self.lookups).await?;
         // statement_timeout: a scan takes as long as it takes. row_security off: hidden rows become an error.
         let settings = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
              SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0;
