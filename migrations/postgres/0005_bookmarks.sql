@@ -25,3 +25,6 @@ BEGIN
 END $$;
 
 REVOKE ALL ON FUNCTION namegate.place(uuid, uuid, pg_snapshot), namegate.resume(uuid, uuid, uuid, uuid) FROM PUBLIC;
+
+ALTER TABLE namegate.meta ALTER COLUMN version SET DEFAULT 5;
+UPDATE namegate.meta SET version = 5;

@@ -1,5 +1,6 @@
 //! One thin file per command, and what all commands end with: an exit code, and one line when something is wrong.
 
+mod attach;
 mod audit;
 mod check;
 mod dedup;
@@ -39,6 +40,8 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
             Command::Demo(args) => demo::run(args).await,
             Command::Check(args) => check::run(args).await,
             Command::Migrate(args) => migrate::run(args).await,
+            Command::Attach(args) => attach::attach(args).await,
+            Command::Detach(args) => attach::detach(args).await,
             Command::Import(args) => import::run(args).await,
             Command::Audit(args) => audit::run(args).await,
             Command::Healthcheck(args) => healthcheck::run(args).await,

@@ -10,6 +10,7 @@ use crate::config::{DatabaseArgs, PolicyArgs, TableArgs};
 use crate::gate::Store;
 use crate::names::{Policy, Reserved};
 use crate::store::Address;
+use crate::store::postgres::equality::Demand;
 use crate::store::postgres::{Connections, Deadlines, Watched};
 
 /// A database as the flags name it.
@@ -58,19 +59,29 @@ pub(super) fn store(
     deadlines: Deadlines,
     connections: Connections,
 ) -> Result<Arc<dyn Store>, Failure> {
-    let watched = Watched {
-        table: table.table.clone(),
-        column: table.column.clone(),
-    };
-    let is_sample =
-        watched.table.to_string() == "\"users\"" && watched.column.name() == "canonical";
-    if matches!(chosen.address, Address::Sqlite(_)) && !is_sample {
+    let watched = watched(table);
+    let is_like_embedded = is_sample(table) && table.equality == Demand::Auto;
+    if matches!(chosen.address, Address::Sqlite(_)) && !is_like_embedded {
         let error = anyhow!(
-            "--table and --column are for PostgreSQL: an embedded database has the sample table only"
+            "--table, --column and --equality are for PostgreSQL: an embedded database has the sample table only"
         );
         return Err(Failure::new(Exit::Usage, error));
     }
     Ok(chosen.address.open(watched, deadlines, connections))
+}
+
+pub(super) fn watched(args: &TableArgs) -> Watched {
+    Watched {
+        table: args.table.clone(),
+        column: args.column.clone(),
+        equality: args.equality,
+    }
+}
+
+/// Whether the flags name the sample table.
+pub(super) fn is_sample(args: &TableArgs) -> bool {
+    let table = args.table.to_string();
+    (table == "\"users\"" || table == "\"public\".\"users\"") && args.column.name() == "canonical"
 }
 
 pub(super) fn policy(args: &PolicyArgs) -> Result<Policy, Failure> {

@@ -40,6 +40,10 @@ pub(super) async fn run(args: ServeArgs) -> Result<Exit, Failure> {
     if chosen.is_embedded_default {
         open::make_data_dir(&args.database)?;
     }
+    if args.signup && !open::is_sample(&args.table) {
+        let error = anyhow!("--signup inserts into the sample table, and --table names another");
+        return Err(Failure::new(Exit::Usage, error));
+    }
     let migrate = args.migrate || chosen.is_embedded_default;
     let limits = limits(&args.service);
     let store = open::store(

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::config::values::parse;
+use crate::store::postgres::equality::Demand;
 use crate::store::postgres::ident::{Identifier, TableName};
 
 /// Which database, and where in it.
@@ -35,6 +36,11 @@ pub struct TableArgs {
     /// The column that is watched and asked; it needs a unique index of its own.
     #[arg(long, env = "NAMEGATE_COLUMN", value_name = "COLUMN", default_value = "canonical", value_parser = parse::<Identifier>)]
     pub column: Identifier,
+
+    /// How the table compares names: auto (as its unique index says), exact, lower, upper or citext. What is said here
+    /// must be what the unique index says.
+    #[arg(long, env = "NAMEGATE_EQUALITY", value_name = "EQUALITY", default_value = "auto", value_parser = parse::<Demand>)]
+    pub equality: Demand,
 }
 
 impl TableArgs {
@@ -48,6 +54,7 @@ impl TableArgs {
         Self {
             table: table.expect("it is a name"),
             column: column.expect("it is a name"),
+            equality: Demand::Auto,
         }
     }
 }

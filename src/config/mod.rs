@@ -3,6 +3,7 @@
 //! Every flag that scripts rely on is also a variable: `NAMEGATE_` and the flag's name, `DATABASE_URL` excepted, which
 //! keeps its usual name. A flag wins over its variable.
 
+mod attach;
 mod database;
 mod dedup;
 mod policy;
@@ -12,6 +13,7 @@ mod values;
 
 use clap::{Parser, Subcommand};
 
+pub use attach::{AttachArgs, DetachArgs, WaitArgs};
 pub use database::{DatabaseArgs, TableArgs};
 pub use dedup::{BadLines, DedupArgs};
 pub use policy::PolicyArgs;
@@ -56,6 +58,10 @@ pub enum Command {
     Check(CheckArgs),
     /// Make the sample users table, its change feed and its trigger.
     Migrate(MigrateArgs),
+    /// Install the change feed on an existing table.
+    Attach(AttachArgs),
+    /// Remove the change feed from the table it was attached to.
+    Detach(DetachArgs),
     /// Load names into the sample users table, one a line, plain or gzip.
     Import(ImportArgs),
     /// Work out how large a filter must be.

@@ -19,6 +19,7 @@ use tokio::time::timeout;
 
 use crate::gate::decision::Memory;
 use crate::gate::recall::Recall;
+use crate::gate::spellings::Spellings;
 use crate::gate::store::Store;
 use crate::names::{Canonical, FilterKey};
 use crate::telemetry::Metrics;
@@ -76,7 +77,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Gathering {
-    waiting: HashMap<Canonical, Waiting>,
+    waiting: HashMap<Spellings, Waiting>,
     lanes_out: usize,
 }
 
@@ -107,8 +108,8 @@ impl Lookups {
     }
 
     /// Asks the database about one name, together with whoever else asks.
-    pub async fn find(&self, key: FilterKey, name: Canonical) -> Found {
-        let found = match self.join(key, name) {
+    pub async fn find(&self, key: FilterKey, name: impl Into<Spellings>) -> Found {
+        let found = match self.join(key, name.into()) {
             Some(answer) => timeout(self.shared.limits.deadline, answer)
                 .await
                 .ok()
@@ -123,7 +124,7 @@ impl Lookups {
     }
 
     /// Asks about one name alone and at once: no gathering, no cache.
-    pub async fn find_alone(&self, name: Canonical) -> Found {
+    pub async fn find_alone(&self, name: impl Into<Spellings>) -> Found {
         let Shared {
             store,
             metrics,
@@ -132,15 +133,15 @@ impl Lookups {
         } = &*self.shared;
         metrics.lookup_statements.inc();
         metrics.lookup_names.inc();
-        let names = [name];
+        let names: Vec<Canonical> = name.into().iter().cloned().collect();
         if let Ok(Ok(held)) = timeout(limits.deadline, store.held(&names)).await {
-            return Found::InDatabase(held[0]);
+            return Found::InDatabase(held.contains(&true));
         }
         metrics.lookup_failures.inc();
         Found::Nothing
     }
 
-    fn join(&self, key: FilterKey, name: Canonical) -> Option<oneshot::Receiver<Found>> {
+    fn join(&self, key: FilterKey, name: Spellings) -> Option<oneshot::Receiver<Found>> {
         let (asker, answer) = oneshot::channel();
         let mut gathering = self.shared.gathering();
         if gathering.waiting.len() >= self.shared.limits.waiting
@@ -195,7 +196,7 @@ impl Lane {
     }
 
     /// Takes what waits, or gives the lane back in the same breath: no question can slip in between.
-    fn load(&mut self) -> Option<Vec<(Canonical, Waiting)>> {
+    fn load(&mut self) -> Option<Vec<(Spellings, Waiting)>> {
         let mut gathering = self.shared.gathering();
         if gathering.waiting.is_empty() {
             gathering.lanes_out -= 1;
@@ -205,7 +206,7 @@ impl Lane {
         if gathering.waiting.len() <= self.shared.limits.batch {
             return Some(gathering.waiting.drain().collect());
         }
-        let names: Vec<Canonical> = gathering
+        let names: Vec<Spellings> = gathering
             .waiting
             .keys()
             .take(self.shared.limits.batch)
@@ -219,7 +220,7 @@ impl Lane {
         )
     }
 
-    async fn carry(&self, mut batch: Vec<(Canonical, Waiting)>) {
+    async fn carry(&self, mut batch: Vec<(Spellings, Waiting)>) {
         let Shared {
             store,
             recall,
@@ -228,7 +229,8 @@ impl Lane {
             ..
         } = &*self.shared;
         batch.retain_mut(|(name, waiting)| {
-            if recall.of(&waiting.key, name) == Memory::KnownTaken {
+            let is_known = |spelling| recall.of(&waiting.key, spelling) == Memory::KnownTaken;
+            if name.iter().any(is_known) {
                 waiting.answer(Found::TakenInCache);
             }
             waiting.askers.retain(|asker| !asker.is_closed());
@@ -237,9 +239,12 @@ impl Lane {
         if batch.is_empty() {
             return;
         }
-        let (names, mut waiting): (Vec<Canonical>, Vec<Waiting>) = batch.into_iter().unzip();
         metrics.lookup_statements.inc();
-        metrics.lookup_names.inc_by(names.len() as u64);
+        metrics.lookup_names.inc_by(batch.len() as u64);
+        let names: Vec<Canonical> = batch
+            .iter()
+            .flat_map(|(name, _)| name.iter().cloned())
+            .collect();
         let sent_at = recall.taken().epoch();
         let held = match timeout(limits.deadline, store.held(&names)).await {
             Ok(Ok(held)) => held,
@@ -247,17 +252,24 @@ impl Lane {
                 if let Ok(Err(error)) = unanswered {
                     tracing::debug!(error = %error, names = names.len(), "a lookup brought no answer");
                 }
-                for waiting in &mut waiting {
+                for (_, waiting) in &mut batch {
                     waiting.answer(Found::Nothing);
                 }
                 return;
             }
         };
-        for ((name, waiting), held) in names.into_iter().zip(&mut waiting).zip(held) {
-            if held {
-                recall.taken().remember(sent_at, &waiting.key, name);
+        let mut answers = names.into_iter().zip(held);
+        for (name, waiting) in &mut batch {
+            let of_this_name = answers.by_ref().take(name.iter().count());
+            // To the last one: the next name's answers come after it.
+            let held: Vec<Canonical> = of_this_name
+                .filter_map(|(spelling, held)| held.then_some(spelling))
+                .collect();
+            let is_held = !held.is_empty();
+            if let Some(spelling) = held.into_iter().next() {
+                recall.taken().remember(sent_at, &waiting.key, spelling);
             }
-            waiting.answer(Found::InDatabase(held));
+            waiting.answer(Found::InDatabase(is_held));
         }
     }
 }

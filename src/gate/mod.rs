@@ -16,6 +16,7 @@ pub mod freshness;
 mod generation;
 mod lookups;
 mod recall;
+mod spellings;
 pub mod store;
 mod taken;
 
@@ -25,6 +26,7 @@ pub use answer::{Answer, Detail, Outcome, Reason, Source};
 pub use generation::Generation;
 pub use lookups::{Found, LookupLimits, Lookups};
 pub use recall::{Apply, Recall};
+pub use spellings::Spellings;
 pub use store::{Bookmark, Claim, Distrust, Extent, Feed, Poll, Sink, Store, StoreError, Walk};
 pub use taken::TakenCache;
 
@@ -168,8 +170,8 @@ impl Gate {
             refused => return refusal(raw, refused),
         };
         let outcome = match self.switch {
-            FilterSwitch::On => self.with_filter(&canonical).await,
-            FilterSwitch::Off => self.without_filter(&canonical).await,
+            FilterSwitch::On => self.with_filter(&canonical, raw).await,
+            FilterSwitch::Off => self.without_filter(&canonical, raw).await,
         };
         let detail = (outcome == Outcome::Unverified).then(|| {
             Detail::new(
@@ -186,13 +188,13 @@ impl Gate {
         }
     }
 
-    async fn with_filter(&self, canonical: &Canonical) -> Outcome {
+    async fn with_filter(&self, canonical: &Canonical, raw: &str) -> Outcome {
         let key = FilterKey::of(canonical.as_str());
         let memory = self.recall.of(&key, canonical);
         let found = match memory {
             Memory::Absent | Memory::KnownTaken => None,
             Memory::Maybe | Memory::Untrusted => {
-                Some(self.lookups.find(key, canonical.clone()).await)
+                Some(self.lookups.find(key, self.spellings(canonical, raw)).await)
             }
         };
         if memory == Memory::Maybe && found == Some(Found::InDatabase(false)) {
@@ -201,11 +203,20 @@ impl Gate {
         outcome(memory, found)
     }
 
-    async fn without_filter(&self, canonical: &Canonical) -> Outcome {
+    async fn without_filter(&self, canonical: &Canonical, raw: &str) -> Outcome {
+        let spellings = self.spellings(canonical, raw);
         outcome(
             Memory::Untrusted,
-            Some(self.lookups.find_alone(canonical.clone()).await),
+            Some(self.lookups.find_alone(spellings).await),
         )
+    }
+
+    fn spellings(&self, canonical: &Canonical, raw: &str) -> Spellings {
+        if self.store.holds_raw_names() {
+            Spellings::typed(canonical.clone(), raw)
+        } else {
+            canonical.clone().into()
+        }
     }
 }
 

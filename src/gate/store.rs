@@ -17,6 +17,12 @@ pub trait Store: Send + Sync + 'static {
     /// Any [`StoreError`]: the caller then knows nothing, and must say so.
     async fn held(&self, names: &[Canonical]) -> Result<Vec<bool>, StoreError>;
 
+    /// Whether a row may hold a name as it was typed and not in its canonical form: such a table is asked about both.
+    /// `true` also while the store does not know yet.
+    fn holds_raw_names(&self) -> bool {
+        false
+    }
+
     /// Inserts a new user. `before_commit` runs between the insert and its commit, so that a name is in the filter
     /// before anybody can see its row: a rolled-back insert then costs a false positive, never a false negative.
     ///

@@ -7,6 +7,7 @@ use namegate::gate::freshness::Moment;
 use namegate::gate::{Bookmark, Claim, Distrust, Extent, Sink, Store, StoreError};
 use namegate::names::Canonical;
 use namegate::store::Address;
+use namegate::store::postgres::equality::Demand;
 use namegate::store::postgres::{Connections, Deadlines, Watched};
 use sqlx::{AssertSqlSafe, Connection};
 
@@ -43,6 +44,7 @@ impl Fixture {
         let watched = Watched {
             table: "users".parse().expect("a table"),
             column: "canonical".parse().expect("a column"),
+            equality: Demand::Auto,
         };
         let store = address.open(watched, Deadlines::default(), Connections::default());
         store
@@ -361,6 +363,7 @@ async fn a_database_without_the_table_is_refused_in_words_that_name_the_way_out(
         let watched = Watched {
             table: "users".parse().expect("a table"),
             column: "canonical".parse().expect("a column"),
+            equality: Demand::Auto,
         };
         let refused = address
             .open(watched, Deadlines::default(), Connections::default())

@@ -1,5 +1,6 @@
 //! The whole service on real parts: real PostgreSQL servers that may be killed, the real binary, real sockets.
 
+mod attaching;
 mod auditing;
 mod bad_input;
 mod commands;

@@ -25,7 +25,8 @@ pub(super) fn classify(error: sqlx::Error) -> StoreError {
         code if code.starts_with("08") => StoreError::Unreachable(error),
         // no such table, column, function, schema; no right to it; row-level security in the way
         "42P01" | "42703" | "42883" | "3F000" | "42501" => StoreError::Unfit(format!(
-            "the database does not have what namegate needs ({}): run `namegate migrate`, or grant the role its rights",
+            "the database does not have what namegate needs ({}): run `namegate attach` or `namegate migrate`, or \
+             grant the role its rights",
             database.message()
         )),
         _ => StoreError::Failed(error),

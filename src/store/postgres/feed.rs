@@ -30,7 +30,7 @@ use crate::store::postgres::lookup::Statement;
 use crate::store::postgres::mark::Mark;
 use crate::store::postgres::scan::Scan;
 use crate::store::postgres::snapshot::Snapshot;
-use crate::store::postgres::{Watched, fitness};
+use crate::store::postgres::{Watched, look};
 
 const CERTIFY_EVERY: Duration = Duration::from_secs(1);
 const LONGEST_PATIENCE: Duration = Duration::from_mins(5);
@@ -339,8 +339,7 @@ impl Feed for PostgresFeed {
     async fn resume(&mut self, bookmark: &Bookmark) -> Result<(), StoreError> {
         let mark = Mark::try_from(bookmark)?;
         let mut connection = self.connection().await?;
-        let table = fitness::probe_within(self.deadline, &mut connection, &self.watched).await?;
-        self.lookups.read_from(&table);
+        let table = look(self.deadline, &mut connection, &self.watched, &self.lookups).await?;
         let facts = sqlx::query(FACTS).fetch_one(&mut connection);
         let facts = Facts::read(&within(self.deadline, facts).await?, &table)?;
         if facts.system_identifier != mark.system_identifier {

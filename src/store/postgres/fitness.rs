@@ -8,29 +8,54 @@ use tokio::time::timeout;
 
 use crate::gate::StoreError;
 use crate::store::postgres::Watched;
+use crate::store::postgres::equality::{self, Equality};
 use crate::store::postgres::errors::classify;
 
 /// PostgreSQL 14: the oldest with every function the feed stands on, and still maintained.
 const OLDEST: i32 = 140_000;
 
-/// Looks at everything, and returns the table's name with its schema, quoted: what the feed watches, whatever the
-/// search path may find under that name later. [`StoreError::Overdue`] when that takes longer than `deadline`. The caller then drops the
+/// A table that can be served from, and how to ask it.
+#[derive(Debug)]
+pub(super) struct Fit {
+    /// Quoted, with its schema: what the feed watches, whatever the search path may find under its name later.
+    pub(super) table: String,
+    pub(super) equality: Equality,
+    /// Whether rows may hold names as they were typed. In the sample table a trigger sees to it that they do not.
+    pub(super) holds_raw_names: bool,
+}
+
+/// Looks at everything. [`StoreError::Overdue`] when that takes longer than `deadline`. The caller then drops the
 /// connection.
 pub(super) async fn probe_within(
     deadline: Duration,
     connection: &mut PgConnection,
     watched: &Watched,
-) -> Result<String, StoreError> {
+) -> Result<Fit, StoreError> {
     match timeout(deadline, probe(connection, watched)).await {
         Ok(probed) => probed,
         Err(_elapsed) => Err(StoreError::Overdue(deadline)),
     }
 }
 
-async fn probe(connection: &mut PgConnection, watched: &Watched) -> Result<String, StoreError> {
+async fn probe(connection: &mut PgConnection, watched: &Watched) -> Result<Fit, StoreError> {
     server(connection).await?;
-    table(connection, watched).await?;
-    feed(connection, watched).await
+    let fit = how_to_ask(connection, watched).await?;
+    let table = feed(connection, watched).await?;
+    Ok(Fit { table, ..fit })
+}
+
+/// The part of the look that a lookup needs: table, column, rights, equality. Waits for no lock.
+pub(super) async fn how_to_ask(
+    connection: &mut PgConnection,
+    watched: &Watched,
+) -> Result<Fit, StoreError> {
+    let (table, holds_raw_names) = table(connection, watched).await?;
+    let equality = equality::detect(connection, &table, &watched.column, watched.equality).await?;
+    Ok(Fit {
+        table,
+        equality,
+        holds_raw_names,
+    })
 }
 
 /// Version, role and encoding of the server.
@@ -66,17 +91,23 @@ fn refuse_an_old_server(number: i32, name: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Table, column, the right to read them, and a unique index on exactly that column.
-async fn table(connection: &mut PgConnection, watched: &Watched) -> Result<(), StoreError> {
-    let Watched { table, column } = watched;
+/// Table, column, and the right to read them. Returns the table's name with its schema, quoted, and whether it holds
+/// names as they were typed.
+async fn table(
+    connection: &mut PgConnection,
+    watched: &Watched,
+) -> Result<(String, bool), StoreError> {
+    let Watched { table, column, .. } = watched;
     let row = sqlx::query(
         "SELECT found.oid IS NOT NULL,
                 a.attnum IS NOT NULL,
                 coalesce(has_column_privilege(found.oid, a.attnum, 'SELECT'), false),
                 coalesce(row_security_active(found.oid), false),
-                EXISTS (SELECT 1 FROM pg_index i
-                         WHERE i.indrelid = found.oid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL
-                           AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum)
+                (SELECT format('%I.%I', n.nspname, c.relname)
+                   FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = found.oid),
+                NOT EXISTS (SELECT FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
+                              JOIN pg_namespace n ON n.oid = p.pronamespace
+                             WHERE t.tgrelid = found.oid AND n.nspname = 'namegate' AND p.proname = 'fill_canonical')
            FROM (SELECT to_regclass($1)::oid AS oid) AS found
            LEFT JOIN pg_attribute a
              ON a.attrelid = found.oid AND a.attname = $2 AND a.attnum > 0 AND NOT a.attisdropped",
@@ -89,7 +120,8 @@ async fn table(connection: &mut PgConnection, watched: &Watched) -> Result<(), S
     let fact = |at| row.try_get::<bool, _>(at).map_err(classify);
     if !fact(0)? {
         return unfit(format!(
-            "there is no table {table}: run `namegate migrate` to make the sample table, or name yours with --table"
+            "there is no table {table}: name yours with --table and run `namegate attach` on it, or run `namegate \
+             migrate` to make the sample table"
         ));
     }
     if !fact(1)? {
@@ -99,7 +131,7 @@ async fn table(connection: &mut PgConnection, watched: &Watched) -> Result<(), S
     }
     if !fact(2)? {
         return unfit(format!(
-            "the role may not read {table}: GRANT SELECT ON {table} to it"
+            "the role may not read {table}: GRANT SELECT ({column}) ON {table} to it"
         ));
     }
     if fact(3)? {
@@ -107,25 +139,20 @@ async fn table(connection: &mut PgConnection, watched: &Watched) -> Result<(), S
             "row-level security hides rows of {table} from this role: use a role with BYPASSRLS, or the table's owner"
         ));
     }
-    if !fact(4)? {
-        return unfit(format!(
-            "the table {table} has no unique index on {column} alone: two accounts could share a name; \
-             create one with CREATE UNIQUE INDEX CONCURRENTLY ON {table} ({column})"
-        ));
-    }
-    Ok(())
+    Ok((row.try_get(4).map_err(classify)?, fact(5)?))
 }
 
 /// The outbox, its functions, and all four triggers on the table.
 async fn feed(connection: &mut PgConnection, watched: &Watched) -> Result<String, StoreError> {
-    let Watched { table, column } = watched;
+    let Watched { table, column, .. } = watched;
     let installed: bool = sqlx::query_scalar("SELECT to_regclass('namegate.meta') IS NOT NULL")
         .fetch_one(&mut *connection)
         .await
         .map_err(classify)?;
     if !installed {
         return unfit(format!(
-            "{table} has no change feed: run `namegate migrate` to make the sample table with its feed"
+            "{table} has no change feed: run `namegate attach` to install one on your table, or `namegate migrate` to \
+             make the sample table with its feed"
         ));
     }
     let row = sqlx::query(

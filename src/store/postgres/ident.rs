@@ -70,6 +70,16 @@ impl fmt::Display for TableName {
     }
 }
 
+/// A text as an SQL literal, whatever it holds and whatever `standard_conforming_strings` says.
+pub(super) fn quote_literal(text: &str) -> String {
+    let quoted = text.replace('\'', "''");
+    if quoted.contains('\\') {
+        format!("E'{}'", quoted.replace('\\', "\\\\"))
+    } else {
+        format!("'{quoted}'")
+    }
+}
+
 impl FromStr for Identifier {
     type Err = IdentifierError;
 
@@ -154,6 +164,13 @@ mod tests {
             table("users; drop table users --"),
             Ok(r#""users; drop table users --""#.into())
         );
+    }
+
+    #[test]
+    fn a_literal_ends_where_it_should() {
+        assert_eq!(quote_literal("users"), "'users'");
+        assert_eq!(quote_literal(r#""it's""#), r#"'"it''s"'"#);
+        assert_eq!(quote_literal(r"a'b"), r"E'a\''b'");
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
-use sqlx::postgres::PgPool;
+use arc_swap::ArcSwapOption;
+use sqlx::postgres::{PgConnection, PgPool, PgRow};
 use sqlx::{AssertSqlSafe, Row};
 use tokio::time::timeout;
 
@@ -12,50 +12,89 @@ use crate::gate::StoreError;
 use crate::names::Canonical;
 use crate::store::postgres::Watched;
 use crate::store::postgres::connection::Borrowed;
+use crate::store::postgres::equality::Equality;
 use crate::store::postgres::errors::{classify, is_broken};
-use crate::store::postgres::ident::Identifier;
+use crate::store::postgres::fitness::{self, Fit};
 
-/// The statement, for the table as its users name it until a look at the database has said in which schema it is.
-#[derive(Debug)]
+/// How to ask, as the last look at the database showed it. Nothing is known before the first: asked by the wrong
+/// equality, a name that is held would look free.
+#[derive(Debug, Default)]
 pub(super) struct Statement {
-    column: Identifier,
-    text: ArcSwap<String>,
+    known: ArcSwapOption<Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    text: String,
+    equality: Equality,
+    holds_raw_names: bool,
+    /// Whether the filter's fold was found to be coarser than this equality. Lookups can do without.
+    is_verified: bool,
 }
 
 impl Statement {
-    pub(super) fn new(watched: &Watched) -> Self {
-        let text = for_table(&watched.table.to_string(), &watched.column);
-        Self {
-            column: watched.column.clone(),
-            text: ArcSwap::from_pointee(text),
-        }
+    /// From now on asks as `fit` says. Its table has its schema, so that no other table can shadow it.
+    pub(super) fn ask_as(&self, fit: &Fit) {
+        let is_verified = self.is_verified(&fit.equality);
+        self.store(fit, is_verified);
     }
 
-    /// From now on reads `table`: quoted, and with its schema, so that no other table can shadow it.
-    pub(super) fn read_from(&self, table: &str) {
-        self.text.store(Arc::new(for_table(table, &self.column)));
+    /// As [`ask_as`](Self::ask_as); the filter may be asked, too.
+    pub(super) fn ask_and_filter_as(&self, fit: &Fit) {
+        self.store(fit, true);
+    }
+
+    /// Whether this very equality was tried on the live database.
+    pub(super) fn is_verified(&self, equality: &Equality) -> bool {
+        self.known
+            .load()
+            .as_ref()
+            .is_some_and(|known| known.is_verified && known.equality == *equality)
+    }
+
+    /// Whether a row may hold a name as it was typed. So it is taken to be while nothing is known.
+    pub(super) fn holds_raw_names(&self) -> bool {
+        self.known
+            .load()
+            .as_ref()
+            .is_none_or(|known| known.holds_raw_names)
+    }
+
+    fn store(&self, fit: &Fit, is_verified: bool) {
+        self.known.store(Some(Arc::new(Known {
+            text: for_table(&fit.table, &fit.equality),
+            equality: fit.equality.clone(),
+            holds_raw_names: fit.holds_raw_names,
+            is_verified,
+        })));
     }
 }
 
 /// One index probe for each name, whatever the planner believes about the table: LATERAL with LIMIT leaves no choice.
 /// Whether the server is a standby comes in the same answer: a standby's "no row" is no evidence.
-fn for_table(table: &str, column: &Identifier) -> String {
+fn for_table(table: &str, equality: &Equality) -> String {
+    let probes: Vec<String> = equality
+        .conditions("held", "asked.name")
+        .map(|is_held| format!("(SELECT 1 FROM {table} AS held WHERE {is_held} LIMIT 1)"))
+        .collect();
     format!(
         "SELECT pg_catalog.pg_is_in_recovery(), ARRAY(
              SELECT asked.at::int4 FROM unnest($1::text[]) WITH ORDINALITY AS asked(name, at)
-             CROSS JOIN LATERAL (SELECT 1 FROM {table} AS held WHERE held.{column} = asked.name LIMIT 1) AS found)"
+             CROSS JOIN LATERAL ({} LIMIT 1) AS found)",
+        probes.join(" UNION ALL ")
     )
 }
 
 pub(super) async fn held(
     pool: &PgPool,
+    watched: &Watched,
     statement: &Statement,
     names: &[Canonical],
     deadline: Duration,
 ) -> Result<Vec<bool>, StoreError> {
     let asked: Vec<&str> = names.iter().map(Canonical::as_str).collect();
-    let statement = statement.text.load_full();
-    match timeout(deadline, on_a_live_connection(pool, &statement, &asked)).await {
+    let answer = on_a_live_connection(pool, watched, statement, &asked);
+    match timeout(deadline, answer).await {
         Ok(answer) => answer,
         Err(_elapsed) => Err(StoreError::Overdue(deadline)),
     }
@@ -65,37 +104,50 @@ pub(super) async fn held(
 /// may be dead ones, and one more. The question is a read, so asking twice does no harm.
 async fn on_a_live_connection(
     pool: &PgPool,
-    statement: &str,
+    watched: &Watched,
+    statement: &Statement,
     asked: &[&str],
 ) -> Result<Vec<bool>, StoreError> {
     let mut tries = pool.options().get_max_connections() + 1;
     loop {
         let mut connection = Borrowed::from(pool).await?;
         tries -= 1;
-        let answered = sqlx::query(AssertSqlSafe(statement))
-            .bind(asked)
-            .fetch_one(&mut *connection)
-            .await;
-        match answered {
+        match ask(&mut connection, watched, statement, asked).await {
             Ok(row) => {
                 connection.give_back();
                 return read(&row, asked.len());
             }
+            Err(error) if is_broken(&error) && tries > 0 => {}
             Err(error) => {
-                let error = classify(error);
                 if !is_broken(&error) {
                     connection.give_back();
-                    return Err(error);
                 }
-                if tries == 0 {
-                    return Err(error);
-                }
+                return Err(error);
             }
         }
     }
 }
 
-fn read(row: &sqlx::postgres::PgRow, asked: usize) -> Result<Vec<bool>, StoreError> {
+/// Looks first how to ask, where nobody has: the database may have been away when the service started.
+async fn ask(
+    connection: &mut PgConnection,
+    watched: &Watched,
+    statement: &Statement,
+    asked: &[&str],
+) -> Result<PgRow, StoreError> {
+    if statement.known.load().is_none() {
+        statement.ask_as(&fitness::how_to_ask(connection, watched).await?);
+    }
+    let known = statement.known.load_full();
+    let known = known.ok_or(StoreError::Garbled("a lookup that nobody knows how to ask"))?;
+    sqlx::query(AssertSqlSafe(known.text.as_str()))
+        .bind(asked)
+        .fetch_one(connection)
+        .await
+        .map_err(classify)
+}
+
+fn read(row: &PgRow, asked: usize) -> Result<Vec<bool>, StoreError> {
     if row.try_get::<bool, _>(0).map_err(classify)? {
         return Err(StoreError::Unfit(
             "the database is a standby: point namegate at the primary".into(),

@@ -4,9 +4,12 @@
 //! (one pool each), and the feed's own two. Every wait has a deadline; a connection whose deadline passed is closed, not
 //! reused: its socket may be half-open.
 
+pub mod attach;
 pub mod binary_copy;
 mod certificate;
 mod connection;
+pub mod detach;
+pub mod equality;
 mod errors;
 mod feed;
 mod fitness;
@@ -15,6 +18,7 @@ mod lookup;
 mod mark;
 mod scan;
 mod schema;
+pub mod script;
 mod snapshot;
 mod write;
 
@@ -22,10 +26,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 
 use crate::gate::{Bookmark, Claim, Extent, Feed, Store, StoreError, Walk};
 use crate::names::Canonical;
+use crate::store::postgres::equality::Demand;
 use crate::store::postgres::feed::PostgresFeed;
 use crate::store::postgres::ident::{Identifier, TableName};
 use crate::store::postgres::mark::Mark;
@@ -38,6 +43,8 @@ pub struct Watched {
     pub table: TableName,
     /// Quoted when displayed.
     pub column: Identifier,
+    /// Which equality its unique index must have.
+    pub equality: Demand,
 }
 
 /// How long to wait for what.
@@ -115,17 +122,39 @@ impl PostgresStore {
             .max_connections(4)
             .acquire_timeout(deadlines.write)
             .connect_lazy_with(giving_up_before(deadlines.write, &options));
-        let lookup_statement = Arc::new(lookup::Statement::new(&watched));
         Self {
             options,
             lookups,
             writes,
             watched,
             deadlines,
-            lookup_statement,
+            lookup_statement: Arc::default(),
             scan_lanes: connections.scan as usize,
         }
     }
+}
+
+/// Looks at the database, tries its equality on the filter's fold where that has not been done yet, and tells lookups
+/// how to ask. Returns the table's name with its schema, quoted. The caller drops the connection after an error.
+async fn look(
+    deadline: Duration,
+    connection: &mut PgConnection,
+    watched: &Watched,
+    lookups: &lookup::Statement,
+) -> Result<String, StoreError> {
+    let fit = fitness::probe_within(deadline, connection, watched).await?;
+    if !lookups.is_verified(&fit.equality) {
+        equality::check::verify(connection, &fit.table, &fit.equality).await?;
+        tracing::info!(
+            equality = fit.equality.describe(),
+            "names are compared as the table's unique index compares them"
+        );
+        if let Some(note) = fit.equality.note_on_length() {
+            tracing::warn!("{note}");
+        }
+    }
+    lookups.ask_and_filter_as(&fit);
+    Ok(fit.table)
 }
 
 /// The server gives up a little before we do: otherwise every deadline would leave a backend waiting on its lock.
@@ -141,6 +170,7 @@ impl Store for PostgresStore {
     async fn held(&self, names: &[Canonical]) -> Result<Vec<bool>, StoreError> {
         lookup::held(
             &self.lookups,
+            &self.watched,
             &self.lookup_statement,
             names,
             self.deadlines.lookup,
@@ -174,10 +204,18 @@ impl Store for PostgresStore {
 
     async fn probe(&self) -> Result<(), StoreError> {
         let mut connection = connection::open(&self.options, self.deadlines.feed).await?;
-        let table =
-            fitness::probe_within(self.deadlines.feed, &mut connection, &self.watched).await?;
-        self.lookup_statement.read_from(&table);
+        look(
+            self.deadlines.feed,
+            &mut connection,
+            &self.watched,
+            &self.lookup_statement,
+        )
+        .await?;
         Ok(())
+    }
+
+    fn holds_raw_names(&self) -> bool {
+        self.lookup_statement.holds_raw_names()
     }
 
     async fn open_feed(&self) -> Result<Box<dyn Feed>, StoreError> {

@@ -31,7 +31,7 @@ use crate::store::postgres::connection::{open, within};
 use crate::store::postgres::errors::classify;
 use crate::store::postgres::ident::Identifier;
 use crate::store::postgres::lookup::Statement;
-use crate::store::postgres::{Watched, fitness};
+use crate::store::postgres::{Watched, look};
 
 /// Pages of a range: 32 MiB. Small enough that a stretch of dead rows is passed within a deadline, large enough that
 /// starting a COPY for it costs nothing.
@@ -65,8 +65,7 @@ impl Scan {
         deadline: Duration,
     ) -> Result<Self, StoreError> {
         let mut exporter = open(options, deadline).await?;
-        let table = fitness::probe_within(deadline, &mut exporter, watched).await?;
-        lookups.read_from(&table);
+        let table = look(deadline, &mut exporter, watched, lookups).await?;
         let begin = sqlx::raw_sql("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
         within(deadline, begin.execute(&mut exporter)).await?;
         within(deadline, free_of_timeouts(&mut exporter)).await?;

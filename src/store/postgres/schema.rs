@@ -1,4 +1,6 @@
 //! Making the sample table, the outbox and its trigger.
+//!
+//! The feed alone, for a table that is there already, is made by [`attach`](super::attach) from the same files.
 
 use std::time::Duration;
 
@@ -16,6 +18,7 @@ pub(super) async fn migrate(
 ) -> Result<(), StoreError> {
     let mut connection = connection::open(options, deadline).await?;
     fitness::server(&mut connection).await?;
+    refuse_an_attached_database(&mut connection).await?;
     refuse_a_foreign_table(&mut connection).await?;
     let mut migrator = sqlx::migrate!("migrations/postgres");
     // Our own bookkeeping in our own schema: the application may use sqlx migrations in the same database.
@@ -25,6 +28,28 @@ pub(super) async fn migrate(
         .run_direct(None, &mut connection, false)
         .await
         .map_err(explain)
+}
+
+/// There is one feed in a database, and here it watches somebody's own table.
+async fn refuse_an_attached_database(connection: &mut PgConnection) -> Result<(), StoreError> {
+    // From the catalog: whoever may not look into the schema shall be told the same.
+    let is_attached: bool = sqlx::query_scalar(
+        "SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                         WHERE n.nspname = 'namegate' AND c.relname = 'meta')
+            AND NOT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                             WHERE n.nspname = 'namegate' AND c.relname = 'migrations')",
+    )
+    .fetch_one(connection)
+    .await
+    .map_err(classify)?;
+    if is_attached {
+        return Err(StoreError::Unfit(
+            "the change feed of this database is attached to another table, and needs no sample table: run `namegate \
+             detach` first to have that instead"
+                .into(),
+        ));
+    }
+    Ok(())
 }
 
 /// Looks before the first step is taken: steps are transactions of their own, and the feed would be left behind alone.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use namegate::gate::{Sink, Store};
 use namegate::store::Address;
+use namegate::store::postgres::equality::Demand;
 use namegate::store::postgres::{Connections, Deadlines, Watched};
 
 use super::{backends, follows_within, run};
@@ -20,6 +21,7 @@ fn store(database: &Database, lanes: u32) -> Arc<dyn Store> {
     let watched = Watched {
         table: "users".parse().expect("a table"),
         column: "canonical".parse().expect("a column"),
+        equality: Demand::Auto,
     };
     let connections = Connections {
         scan: lanes,
