@@ -59,6 +59,8 @@ pub enum Command {
     Size(SizeArgs),
     /// Ask a running service whether it is ready; for containers.
     Healthcheck(HealthcheckArgs),
+    /// Print the OpenAPI document of the public listener.
+    Openapi,
 }
 
 #[cfg(test)]

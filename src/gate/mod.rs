@@ -15,6 +15,7 @@ pub mod decision;
 pub mod freshness;
 mod generation;
 mod lookups;
+mod many;
 mod recall;
 pub mod store;
 mod taken;
@@ -29,7 +30,7 @@ pub use store::{Claim, Distrust, Feed, Poll, Sink, Store, StoreError};
 pub use taken::TakenCache;
 
 use crate::gate::decision::{Memory, Row, Verdict, decide};
-use crate::names::{Canonical, FilterKey, Judgement, NameError, Policy, Suggestions};
+use crate::names::{Canonical, FilterKey, NameError, Policy, Refusal, Suggestions};
 use crate::telemetry::Metrics;
 
 /// Whether the filter is asked at all.
@@ -111,8 +112,8 @@ impl Gate {
     /// Inserts a user, judged by the same rules as [`ask`](Self::ask). The unique index has the last word.
     pub async fn sign_up(&self, raw: &str) -> SignUp {
         let canonical = match self.policy.judge(raw) {
-            Judgement::Allowed(canonical) => canonical,
-            refused => return SignUp::Refused(refusal(raw, refused)),
+            Ok(canonical) => canonical,
+            Err(refusal) => return SignUp::Refused(refused(raw, refusal)),
         };
         let key = FilterKey::of(canonical.as_str());
         let claim = self
@@ -164,48 +165,41 @@ impl Gate {
 
     async fn find_answer(&self, raw: &str) -> Answer {
         let canonical = match self.policy.judge(raw) {
-            Judgement::Allowed(canonical) => canonical,
-            refused => return refusal(raw, refused),
+            Ok(canonical) => canonical,
+            Err(refusal) => return refused(raw, refusal),
         };
         let outcome = match self.switch {
             FilterSwitch::On => self.with_filter(&canonical).await,
             FilterSwitch::Off => self.without_filter(&canonical).await,
         };
-        let detail = (outcome == Outcome::Unverified).then(|| {
-            Detail::new(
-                "unverified",
-                "It could not be found out whether this name is free. Try again in a moment.",
-            )
-        });
-        Answer {
-            username: raw.to_owned(),
-            canonical: Some(canonical),
-            outcome,
-            detail,
-            suggestions: None,
-        }
+        found_out(raw, canonical, outcome)
     }
 
     async fn with_filter(&self, canonical: &Canonical) -> Outcome {
         let key = FilterKey::of(canonical.as_str());
         let memory = self.recall.of(&key, canonical);
-        let found = match memory {
-            Memory::Absent | Memory::KnownTaken => None,
-            Memory::Maybe | Memory::Untrusted => {
-                Some(self.lookups.find(key, canonical.clone()).await)
-            }
+        let found = if memory.needs_the_database() {
+            Some(self.lookups.find(key, canonical.clone()).await)
+        } else {
+            None
         };
+        self.conclude(memory, found)
+    }
+
+    async fn without_filter(&self, canonical: &Canonical) -> Outcome {
+        let found = self
+            .lookups
+            .find_apart(std::slice::from_ref(canonical))
+            .await;
+        outcome(Memory::Untrusted, found.first().copied())
+    }
+
+    /// What memory and, where it was asked, the database say together.
+    fn conclude(&self, memory: Memory, found: Option<Found>) -> Outcome {
         if memory == Memory::Maybe && found == Some(Found::InDatabase(false)) {
             self.metrics.false_positives.inc();
         }
         outcome(memory, found)
-    }
-
-    async fn without_filter(&self, canonical: &Canonical) -> Outcome {
-        outcome(
-            Memory::Untrusted,
-            Some(self.lookups.find_alone(canonical.clone()).await),
-        )
     }
 }
 
@@ -226,24 +220,37 @@ fn outcome(memory: Memory, found: Option<Found>) -> Outcome {
 }
 
 /// The answer to a name that the rules settle.
-fn refusal(raw: &str, judgement: Judgement) -> Answer {
-    let username = raw.to_owned();
-    match judgement {
-        Judgement::Invalid(error) => Answer {
-            username,
-            canonical: None,
-            outcome: Outcome::Invalid,
-            detail: Some(error.into()),
-            suggestions: None,
-        },
-        Judgement::Reserved { canonical, reason } => Answer {
-            username,
-            canonical: Some(canonical),
-            outcome: Outcome::Reserved,
-            detail: Some(Detail::new(reason.code(), reason.to_string())),
-            suggestions: None,
-        },
-        Judgement::Allowed(_) => unreachable!("an allowed name is not refused"),
+fn refused(raw: &str, refusal: Refusal) -> Answer {
+    let (canonical, outcome, detail) = match refusal {
+        Refusal::Invalid(error) => (None, Outcome::Invalid, error.into()),
+        Refusal::Reserved { canonical, reason } => {
+            let detail = Detail::new(reason.code(), reason.to_string());
+            (Some(canonical), Outcome::Reserved, detail)
+        }
+    };
+    Answer {
+        username: raw.to_owned(),
+        canonical,
+        outcome,
+        detail: Some(detail),
+        suggestions: None,
+    }
+}
+
+/// The answer to a name that the rules allow.
+fn found_out(raw: &str, canonical: Canonical, outcome: Outcome) -> Answer {
+    let detail = (outcome == Outcome::Unverified).then(|| {
+        Detail::new(
+            "unverified",
+            "It could not be found out whether this name is free. Try again in a moment.",
+        )
+    });
+    Answer {
+        username: raw.to_owned(),
+        canonical: Some(canonical),
+        outcome,
+        detail,
+        suggestions: None,
     }
 }
 

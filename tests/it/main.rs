@@ -1,13 +1,19 @@
 //! The whole service on real parts: real PostgreSQL servers that may be killed, the real binary, real sockets.
 
 mod bad_input;
+mod batch;
+mod canonical_column;
 mod commands;
 mod conformance;
 mod faults;
 mod fixtures;
+mod fold_parity;
 mod following;
 mod http_contract;
+mod one_policy;
+mod openapi;
 mod questions;
 mod sign_up;
+mod spellings;
 mod support;
 mod support_works;
