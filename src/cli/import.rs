@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use crate::cli::{Exit, Failure, open};
 use crate::config::{ImportArgs, TableArgs};
 use crate::gate::{Store, StoreError};
-use crate::names::{Judgement, Policy};
+use crate::names::{Canonical, Policy};
 use crate::store::postgres::{Connections, Deadlines};
 use crate::telemetry::Progress;
 
@@ -184,12 +184,14 @@ fn row(text: &[u8], rules: Option<&Policy>) -> Option<Row> {
     if name.is_empty() || name.contains('\0') || name.len() > LONGEST {
         return None;
     }
-    let canonical = match rules.map(|rules| rules.judge(name)) {
-        Some(Judgement::Allowed(canonical)) => canonical.as_str().to_owned(),
-        Some(_) => return None,
-        None => name.to_ascii_lowercase(), // as the table's own trigger would
+    let canonical = match rules {
+        Some(rules) => rules.judge(name).ok()?,
+        None => Canonical::unjudged(name),
     };
-    Some((text.to_owned(), canonical))
+    let canonical = canonical.as_str();
+    // Normalising can make a text many times as long, or leave nothing of it.
+    let is_storable = !canonical.is_empty() && canonical.len() <= LONGEST;
+    is_storable.then(|| (text.to_owned(), canonical.to_owned()))
 }
 
 type Source = (Box<dyn Read + Send>, Option<u64>, Arc<AtomicU64>);
@@ -249,6 +251,11 @@ mod tests {
         assert_eq!(row(b"a\0b", None), None);
         assert_eq!(row(b"caf\xe9", None), None);
         assert_eq!(row(b"   ", None), None);
+        assert_eq!(
+            row("STRA\u{1E9E}E".as_bytes(), None),
+            Some(("STRA\u{1E9E}E".into(), "strasse".into()))
+        );
+        assert_eq!(row("\u{FDFA}".repeat(400).as_bytes(), None), None);
         assert_eq!(row(&[b'a'; LONGEST + 1], None), None);
     }
 

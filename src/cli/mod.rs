@@ -10,6 +10,7 @@ mod healthcheck;
 mod import;
 mod migrate;
 mod open;
+mod openapi;
 mod serve;
 mod size;
 
@@ -22,8 +23,11 @@ use crate::config::Command;
 /// # Errors
 /// [`Failure`]: one line for people, and the exit code that goes with it.
 pub fn run(command: Command) -> Result<Exit, Failure> {
-    if let Command::Size(args) = command {
-        return size::run(&args);
+    // Two that need no runtime.
+    match command {
+        Command::Size(args) => return size::run(&args),
+        Command::Openapi => return Ok(openapi::run()),
+        _ => {}
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -47,6 +51,7 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
             Command::Healthcheck(args) => healthcheck::run(args).await,
             Command::Size(args) => size::run(&args),
             Command::Dedup(args) => dedup::run(args).await,
+            Command::Openapi => Ok(openapi::run()),
         }
     });
     // A read of standard input cannot be interrupted; it must not keep a finished command from ending.

@@ -72,6 +72,8 @@ pub enum Command {
     Dedup(DedupArgs),
     /// Ask a running service whether it is ready; for containers.
     Healthcheck(HealthcheckArgs),
+    /// Print the OpenAPI document of the public listener.
+    Openapi,
 }
 
 #[cfg(test)]

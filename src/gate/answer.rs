@@ -1,6 +1,10 @@
 //! What the gate tells the caller: one shape for every outcome, as it goes over the wire.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use crate::names::Canonical;
 
@@ -24,7 +28,7 @@ pub enum Outcome {
 }
 
 /// What the caller can branch on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// No committed row holds the name.
@@ -40,7 +44,7 @@ pub enum Reason {
 }
 
 /// Who knew.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// The Bloom filter, from memory.
@@ -142,23 +146,29 @@ pub struct Answer {
 }
 
 /// More about a reason, for a form to branch on and for a person to read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Detail {
     /// A stable word.
+    #[schema(value_type = String, examples("too_short"))]
     pub code: &'static str,
     /// A sentence for people.
+    #[schema(examples("Use at least 3 characters."))]
     pub message: String,
     /// The least number of characters, where that is the point.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = usize, required = false)]
     pub min: Option<usize>,
     /// The greatest number of characters, where that is the point.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = usize, required = false)]
     pub max: Option<usize>,
     /// The characters that are allowed, where that is the point.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
     pub allowed: Option<&'static str>,
     /// What probably went wrong on the way here.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false, examples("plus_decoded_as_space"))]
     pub hint: Option<&'static str>,
 }
 
@@ -177,16 +187,45 @@ impl Detail {
     }
 }
 
-#[derive(Serialize)]
+/// The answer to one question about a name.
+#[derive(Serialize, ToSchema)]
 struct Wire<'a> {
+    /// What was asked, as decoded.
+    #[schema(value_type = String, examples("Alice"))]
     username: &'a str,
+    /// How it would be stored; null when there is no such spelling.
+    #[schema(value_type = Option<String>, required, examples("alice"))]
     canonical: Option<&'a str>,
+    /// Null: it could not be found out. Nothing but true means free.
+    #[schema(required)]
     available: Option<bool>,
     reason: Reason,
+    /// More about the reason, where it alone does not say enough.
+    #[schema(value_type = Option<Detail>, required)]
     detail: Option<&'a Detail>,
+    /// Who knew.
+    #[schema(required)]
     source: Option<Source>,
+    /// Free names like it; only when they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Vec<String>, required = false)]
     suggestions: Option<Vec<&'a str>>,
+}
+
+impl PartialSchema for Answer {
+    fn schema() -> RefOr<Schema> {
+        Wire::schema()
+    }
+}
+
+impl ToSchema for Answer {
+    fn name() -> Cow<'static, str> {
+        "Answer".into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        Wire::schemas(schemas);
+    }
 }
 
 impl Serialize for Answer {

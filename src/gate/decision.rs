@@ -23,6 +23,14 @@ pub enum Memory {
     Untrusted,
 }
 
+impl Memory {
+    /// Whether memory alone cannot tell, so that a row has to be looked for.
+    #[must_use]
+    pub const fn needs_the_database(self) -> bool {
+        matches!(self, Self::Maybe | Self::Untrusted)
+    }
+}
+
 /// What the database said, when it was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Row {
@@ -82,6 +90,19 @@ mod tests {
         ];
         for (memory, row, verdict) in cells {
             assert_eq!(decide(memory, row), verdict, "{memory:?} {row:?}");
+        }
+    }
+
+    #[test]
+    fn memory_that_settles_a_name_needs_no_row_and_any_other_does() {
+        for memory in [
+            Memory::Absent,
+            Memory::KnownTaken,
+            Memory::Maybe,
+            Memory::Untrusted,
+        ] {
+            let is_settled = decide(memory, None) != Verdict::Unverified;
+            assert_eq!(memory.needs_the_database(), !is_settled, "{memory:?}");
         }
     }
 

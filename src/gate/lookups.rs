@@ -4,18 +4,20 @@
 //! on their way, the others gather, one entry per name, and the next lane to come back takes them all. So nothing is
 //! ever delayed to make a batch, and a crowd asking for one name costs one statement, or two when it comes late.
 //!
+//! Names that one question asks together travel in one statement, whatever else waits; single names ride along.
+//!
 //! A question never joins a statement that has already left: that statement may have read the table before a row was
 //! committed which the asker knows of. It may be answered by what the earlier statement put into the cache of names
 //! found taken.
 //!
 //! Cancel-safe: a question that goes away leaves an entry that nobody waits for, and such names are not asked.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::gate::decision::Memory;
 use crate::gate::recall::Recall;
@@ -31,7 +33,7 @@ pub struct LookupLimits {
     pub lanes: usize,
     /// Names waiting for a lane; more are refused at once, so that a burst cannot starve anybody.
     pub waiting: usize,
-    /// Names in one statement.
+    /// Names in one statement; as many again when names that came together travel along.
     pub batch: usize,
     /// How long a question waits for its answer, gathering included.
     pub deadline: Duration,
@@ -78,8 +80,14 @@ struct Shared {
 #[derive(Default)]
 struct Gathering {
     waiting: HashMap<Spellings, Waiting>,
+    /// Names that came together, oldest party first.
+    parties: VecDeque<Party>,
+    /// Names in all parties.
+    in_parties: usize,
     lanes_out: usize,
 }
+
+type Party = Vec<(Spellings, Waiting)>;
 
 struct Waiting {
     key: FilterKey,
@@ -123,29 +131,54 @@ impl Lookups {
         found
     }
 
-    /// Asks about one name alone and at once: no gathering, no cache.
-    pub async fn find_alone(&self, name: impl Into<Spellings>) -> Found {
+    /// Asks the database about names that came together, in one statement: what was found of each, in their order.
+    pub async fn find_many(&self, names: Vec<(FilterKey, Spellings)>) -> Vec<Found> {
+        let until = Instant::now() + self.shared.limits.deadline;
+        let asked = names.len();
+        let mut found = Vec::with_capacity(asked);
+        if let Some(answers) = self.join_together(names) {
+            for answer in answers {
+                // What is there already counts, also when the deadline passes on the way through the list.
+                let answer = timeout_at(until, answer).await.ok().and_then(Result::ok);
+                found.push(answer.unwrap_or(Found::Nothing));
+            }
+        }
+        found.resize(asked, Found::Nothing);
+        let failures = found.iter().filter(|found| **found == Found::Nothing);
+        self.shared
+            .metrics
+            .lookup_failures
+            .inc_by(failures.count() as u64);
+        found
+    }
+
+    /// Asks about these names alone and at once, in one statement: no gathering, no cache.
+    pub async fn find_apart(&self, names: &[Spellings]) -> Vec<Found> {
         let Shared {
             store,
             metrics,
             limits,
             ..
         } = &*self.shared;
-        metrics.lookup_statements.inc();
-        metrics.lookup_names.inc();
-        let names: Vec<Canonical> = name.into().iter().cloned().collect();
-        if let Ok(Ok(held)) = timeout(limits.deadline, store.held(&names)).await {
-            return Found::InDatabase(held.contains(&true));
+        if names.is_empty() {
+            return Vec::new();
         }
-        metrics.lookup_failures.inc();
-        Found::Nothing
+        metrics.lookup_statements.inc();
+        metrics.lookup_names.inc_by(names.len() as u64);
+        let asked: Vec<Canonical> = names.iter().flat_map(Spellings::iter).cloned().collect();
+        if let Ok(Ok(held)) = timeout(limits.deadline, store.held(&asked)).await {
+            let mut held = held.into_iter();
+            let mut of = |name: &Spellings| held.by_ref().take(name.iter().count()).filter(|held| *held).count();
+            return names.iter().map(|name| Found::InDatabase(of(name) > 0)).collect();
+        }
+        metrics.lookup_failures.inc_by(names.len() as u64);
+        vec![Found::Nothing; names.len()]
     }
 
     fn join(&self, key: FilterKey, name: Spellings) -> Option<oneshot::Receiver<Found>> {
         let (asker, answer) = oneshot::channel();
         let mut gathering = self.shared.gathering();
-        if gathering.waiting.len() >= self.shared.limits.waiting
-            && !gathering.waiting.contains_key(&name)
+        if gathering.names() >= self.shared.limits.waiting && !gathering.waiting.contains_key(&name)
         {
             return None;
         }
@@ -158,6 +191,39 @@ impl Lookups {
             })
             .askers
             .push(asker);
+        self.send_a_lane(&mut gathering);
+        Some(answer)
+    }
+
+    fn join_together(
+        &self,
+        names: Vec<(FilterKey, Spellings)>,
+    ) -> Option<Vec<oneshot::Receiver<Found>>> {
+        if names.is_empty() {
+            return Some(Vec::new());
+        }
+        let mut answers = Vec::with_capacity(names.len());
+        let party: Party = names
+            .into_iter()
+            .map(|(key, name)| {
+                let (asker, answer) = oneshot::channel();
+                answers.push(answer);
+                let askers = vec![asker];
+                (name, Waiting { key, askers })
+            })
+            .collect();
+        let mut gathering = self.shared.gathering();
+        if gathering.names() + party.len() > self.shared.limits.waiting {
+            return None;
+        }
+        gathering.in_parties += party.len();
+        gathering.parties.push_back(party);
+        self.send_a_lane(&mut gathering);
+        Some(answers)
+    }
+
+    /// Sends a free lane for what waits, if there is one.
+    fn send_a_lane(&self, gathering: &mut Gathering) {
         if gathering.lanes_out < self.shared.limits.lanes {
             gathering.lanes_out += 1;
             tokio::spawn(
@@ -168,7 +234,40 @@ impl Lookups {
                 .run(),
             );
         }
-        Some(answer)
+    }
+}
+
+impl Gathering {
+    /// Names that wait.
+    fn names(&self) -> usize {
+        self.waiting.len() + self.in_parties
+    }
+
+    /// Takes up to `most` single names, and whole parties of up to as many names together: neither kind can keep the
+    /// other waiting.
+    fn take(&mut self, most: usize) -> Vec<(Spellings, Waiting)> {
+        let mut load = self.take_singles(most);
+        let singles = load.len();
+        while let Some(party) = self.parties.front() {
+            let in_parties = load.len() - singles;
+            if in_parties > 0 && in_parties + party.len() > most {
+                break;
+            }
+            self.in_parties -= party.len();
+            load.extend(self.parties.pop_front().into_iter().flatten());
+        }
+        load
+    }
+
+    fn take_singles(&mut self, most: usize) -> Vec<(Spellings, Waiting)> {
+        if self.waiting.len() <= most {
+            return self.waiting.drain().collect();
+        }
+        let names: Vec<Spellings> = self.waiting.keys().take(most).cloned().collect();
+        names
+            .into_iter()
+            .filter_map(|name| self.waiting.remove_entry(&name))
+            .collect()
     }
 }
 
@@ -198,26 +297,12 @@ impl Lane {
     /// Takes what waits, or gives the lane back in the same breath: no question can slip in between.
     fn load(&mut self) -> Option<Vec<(Spellings, Waiting)>> {
         let mut gathering = self.shared.gathering();
-        if gathering.waiting.is_empty() {
+        if gathering.names() == 0 {
             gathering.lanes_out -= 1;
             self.is_back = true;
             return None;
         }
-        if gathering.waiting.len() <= self.shared.limits.batch {
-            return Some(gathering.waiting.drain().collect());
-        }
-        let names: Vec<Spellings> = gathering
-            .waiting
-            .keys()
-            .take(self.shared.limits.batch)
-            .cloned()
-            .collect();
-        Some(
-            names
-                .into_iter()
-                .filter_map(|name| gathering.waiting.remove_entry(&name))
-                .collect(),
-        )
+        Some(gathering.take(self.shared.limits.batch))
     }
 
     async fn carry(&self, mut batch: Vec<(Spellings, Waiting)>) {

@@ -15,6 +15,7 @@ pub mod decision;
 pub mod freshness;
 mod generation;
 mod lookups;
+mod many;
 mod recall;
 mod spellings;
 pub mod store;
@@ -31,7 +32,7 @@ pub use store::{Bookmark, Claim, Distrust, Extent, Feed, Poll, Sink, Store, Stor
 pub use taken::TakenCache;
 
 use crate::gate::decision::{Memory, Row, Verdict, decide};
-use crate::names::{Canonical, FilterKey, Judgement, NameError, Policy, Suggestions};
+use crate::names::{Canonical, FilterKey, NameError, Policy, Refusal, Suggestions};
 use crate::telemetry::Metrics;
 
 /// Whether the filter is asked at all.
@@ -113,8 +114,8 @@ impl Gate {
     /// Inserts a user, judged by the same rules as [`ask`](Self::ask). The unique index has the last word.
     pub async fn sign_up(&self, raw: &str) -> SignUp {
         let canonical = match self.policy.judge(raw) {
-            Judgement::Allowed(canonical) => canonical,
-            refused => return SignUp::Refused(refusal(raw, refused)),
+            Ok(canonical) => canonical,
+            Err(refusal) => return SignUp::Refused(refused(raw, refusal)),
         };
         let key = FilterKey::of(canonical.as_str());
         let claim = self
@@ -166,49 +167,39 @@ impl Gate {
 
     async fn find_answer(&self, raw: &str) -> Answer {
         let canonical = match self.policy.judge(raw) {
-            Judgement::Allowed(canonical) => canonical,
-            refused => return refusal(raw, refused),
+            Ok(canonical) => canonical,
+            Err(refusal) => return refused(raw, refusal),
         };
         let outcome = match self.switch {
             FilterSwitch::On => self.with_filter(&canonical, raw).await,
             FilterSwitch::Off => self.without_filter(&canonical, raw).await,
         };
-        let detail = (outcome == Outcome::Unverified).then(|| {
-            Detail::new(
-                "unverified",
-                "It could not be found out whether this name is free. Try again in a moment.",
-            )
-        });
-        Answer {
-            username: raw.to_owned(),
-            canonical: Some(canonical),
-            outcome,
-            detail,
-            suggestions: None,
-        }
+        found_out(raw, canonical, outcome)
     }
 
     async fn with_filter(&self, canonical: &Canonical, raw: &str) -> Outcome {
         let key = FilterKey::of(canonical.as_str());
         let memory = self.recall.of(&key, canonical);
-        let found = match memory {
-            Memory::Absent | Memory::KnownTaken => None,
-            Memory::Maybe | Memory::Untrusted => {
-                Some(self.lookups.find(key, self.spellings(canonical, raw)).await)
-            }
+        let found = if memory.needs_the_database() {
+            Some(self.lookups.find(key, self.spellings(canonical, raw)).await)
+        } else {
+            None
         };
+        self.conclude(memory, found)
+    }
+
+    async fn without_filter(&self, canonical: &Canonical, raw: &str) -> Outcome {
+        let asked = self.spellings(canonical, raw);
+        let found = self.lookups.find_apart(std::slice::from_ref(&asked)).await;
+        outcome(Memory::Untrusted, found.first().copied())
+    }
+
+    /// What memory and, where it was asked, the database say together.
+    fn conclude(&self, memory: Memory, found: Option<Found>) -> Outcome {
         if memory == Memory::Maybe && found == Some(Found::InDatabase(false)) {
             self.metrics.false_positives.inc();
         }
         outcome(memory, found)
-    }
-
-    async fn without_filter(&self, canonical: &Canonical, raw: &str) -> Outcome {
-        let spellings = self.spellings(canonical, raw);
-        outcome(
-            Memory::Untrusted,
-            Some(self.lookups.find_alone(spellings).await),
-        )
     }
 
     fn spellings(&self, canonical: &Canonical, raw: &str) -> Spellings {
@@ -237,24 +228,37 @@ fn outcome(memory: Memory, found: Option<Found>) -> Outcome {
 }
 
 /// The answer to a name that the rules settle.
-fn refusal(raw: &str, judgement: Judgement) -> Answer {
-    let username = raw.to_owned();
-    match judgement {
-        Judgement::Invalid(error) => Answer {
-            username,
-            canonical: None,
-            outcome: Outcome::Invalid,
-            detail: Some(error.into()),
-            suggestions: None,
-        },
-        Judgement::Reserved { canonical, reason } => Answer {
-            username,
-            canonical: Some(canonical),
-            outcome: Outcome::Reserved,
-            detail: Some(Detail::new(reason.code(), reason.to_string())),
-            suggestions: None,
-        },
-        Judgement::Allowed(_) => unreachable!("an allowed name is not refused"),
+fn refused(raw: &str, refusal: Refusal) -> Answer {
+    let (canonical, outcome, detail) = match refusal {
+        Refusal::Invalid(error) => (None, Outcome::Invalid, error.into()),
+        Refusal::Reserved { canonical, reason } => {
+            let detail = Detail::new(reason.code(), reason.to_string());
+            (Some(canonical), Outcome::Reserved, detail)
+        }
+    };
+    Answer {
+        username: raw.to_owned(),
+        canonical,
+        outcome,
+        detail: Some(detail),
+        suggestions: None,
+    }
+}
+
+/// The answer to a name that the rules allow.
+fn found_out(raw: &str, canonical: Canonical, outcome: Outcome) -> Answer {
+    let detail = (outcome == Outcome::Unverified).then(|| {
+        Detail::new(
+            "unverified",
+            "It could not be found out whether this name is free. Try again in a moment.",
+        )
+    });
+    Answer {
+        username: raw.to_owned(),
+        canonical: Some(canonical),
+        outcome,
+        detail,
+        suggestions: None,
     }
 }
 

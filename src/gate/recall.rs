@@ -44,9 +44,34 @@ impl Recall {
             .and_then(|generation| generation.probe(key, self.max_staleness))
         {
             None => Memory::Untrusted,
-            Some(Hint::Absent) => Memory::Absent,
-            Some(Hint::Maybe) if self.taken.holds(key, name) => Memory::KnownTaken,
-            Some(Hint::Maybe) => Memory::Maybe,
+            Some(hint) => self.beyond(hint, key, name),
+        }
+    }
+
+    /// What memory alone can promise about each of many names, in their order; one generation answers for all. `keys`:
+    /// those of `names`.
+    #[must_use]
+    pub fn of_many(&self, keys: &[FilterKey], names: &[Canonical]) -> Vec<Memory> {
+        let live = self.live.load();
+        match live
+            .as_ref()
+            .and_then(|generation| generation.probe_batch(keys, self.max_staleness))
+        {
+            None => vec![Memory::Untrusted; names.len()],
+            Some(hints) => hints
+                .into_iter()
+                .zip(keys.iter().zip(names))
+                .map(|(hint, (key, name))| self.beyond(hint, key, name))
+                .collect(),
+        }
+    }
+
+    /// What the cache adds to what a trusted filter says.
+    fn beyond(&self, hint: Hint, key: &FilterKey, name: &Canonical) -> Memory {
+        match hint {
+            Hint::Absent => Memory::Absent,
+            Hint::Maybe if self.taken.holds(key, name) => Memory::KnownTaken,
+            Hint::Maybe => Memory::Maybe,
         }
     }
 

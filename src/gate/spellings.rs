@@ -34,6 +34,12 @@ impl Spellings {
         Self { canonical, others }
     }
 
+    /// The form that the filter and the cache are asked about.
+    #[must_use]
+    pub const fn canonical(&self) -> &Canonical {
+        &self.canonical
+    }
+
     /// The canonical form first.
     pub fn iter(&self) -> impl Iterator<Item = &Canonical> {
         std::iter::once(&self.canonical).chain(&self.others)

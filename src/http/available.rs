@@ -3,19 +3,43 @@
 use std::time::{Duration, Instant};
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
-use http::header::{ALLOW, CONTENT_TYPE, HeaderName};
+use http::header::{ALLOW, HeaderName};
 use http::{HeaderValue, StatusCode};
 
 use crate::gate::{Answer, Reason};
-use crate::http::{App, Problem};
-use crate::names::parse_query;
+use crate::http::openapi::{Anywhere, PROBLEM_JSON, Unverified};
+use crate::http::{App, Problem, json};
+use crate::names::{PolicyDocument, parse_query};
+
+/// What the path answers, for `Allow`.
+pub(super) const METHODS: &str = "GET, HEAD, POST, OPTIONS";
 
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
-/// 200 for every question that can be answered, whatever the answer; 503 when it could not be found out.
+/// Is this name free?
+///
+/// Only `available: true` means free; no status code alone does. The answer is advice, not a reservation.
+#[utoipa::path(
+    get,
+    path = "/username/available",
+    operation_id = "ask",
+    tag = "names",
+    params(
+        ("username" = String, Query, description = "The name, percent-encoded once as UTF-8; a bare `+` is a space",
+         example = "Alice"),
+        ("suggest" = Option<u64>, Query, description = "How many free names like a taken one to suggest; 10 at most"),
+    ),
+    responses(
+        (status = 200, description = "The question could be answered: free, taken, reserved or invalid", body = Answer),
+        (status = 400, description = "The question cannot be read: `malformed_query`, `invalid_utf8`, `missing_username`, `repeated_parameter`, `invalid_suggest`",
+         body = Problem, content_type = PROBLEM_JSON),
+        (status = 414, description = "The query is over 4 KiB: `query_too_long`", body = Problem, content_type = PROBLEM_JSON),
+        Unverified,
+        Anywhere,
+    )
+)]
 pub(super) async fn ask(
     State(app): State<App>,
     RawQuery(query): RawQuery,
@@ -41,11 +65,7 @@ pub(super) async fn ask(
     if answer.outcome.reason() == Reason::Unverified {
         return Err(unverified(answer));
     }
-    let body = serde_json::to_vec(&answer).expect("an answer is plain data");
-    let mut response = Response::new(Body::from(body));
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let mut response = json::response(&answer);
     if app.offers.server_timing
         && let Some(timing) = server_timing(&answer, took)
     {
@@ -76,14 +96,35 @@ pub(super) fn unverified(answer: Answer) -> Problem {
     )
 }
 
+/// Which methods there are
+#[utoipa::path(
+    options,
+    path = "/username/available",
+    operation_id = "methods_to_ask",
+    tag = "names",
+    responses(
+        (status = 204, description = "In `Allow`", headers(("Allow" = String))),
+        Anywhere,
+    )
+)]
 pub(super) async fn options() -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     response
         .headers_mut()
-        .insert(ALLOW, HeaderValue::from_static("GET, HEAD, OPTIONS"));
+        .insert(ALLOW, HeaderValue::from_static(METHODS));
     response
 }
 
+/// The rules
+///
+/// For forms, so that they need none of their own.
+#[utoipa::path(
+    get,
+    path = "/username/policy",
+    operation_id = "policy",
+    tag = "names",
+    responses((status = 200, description = "The rules that judge new names", body = PolicyDocument), Anywhere)
+)]
 pub(super) async fn policy(State(app): State<App>) -> Response {
     Json(app.gate.policy().document()).into_response()
 }

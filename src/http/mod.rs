@@ -3,10 +3,12 @@
 //! | listener | route | |
 //! | --- | --- | --- |
 //! | public | `GET`, `HEAD /username/available?username=NAME` | the question |
+//! | public | `POST /username/available` | up to 1,000 names at once |
 //! | public | `POST /users` | the sample sign-up, when it is switched on |
 //! | public | `GET /username/policy` | the rules, for forms |
 //! | public | `GET /`, `/assets/...` | the sign-up page |
 //! | public | `GET /livez`, `/readyz` | for supervisors |
+//! | public | `GET /openapi.json`, `/docs` | this listener's routes, for programs and for people |
 //! | admin | `GET /metrics` | for Prometheus |
 //! | admin | `POST`, `GET /audit` | check every row against the filter; how it goes |
 //! | admin | `POST /snapshot` | copy the filter to disk now |
@@ -17,8 +19,13 @@
 mod admin;
 mod audit;
 mod available;
+mod batch;
+mod body;
+mod docs;
 mod headers;
 mod health;
+mod json;
+mod openapi;
 mod page;
 mod problem;
 mod sign_up;
@@ -29,15 +36,18 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, get};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
+use utoipa_axum::routes;
 
 use crate::gate::{Gate, Store};
 use crate::population::{Audits, Status};
 use crate::telemetry::Metrics;
 
+pub use openapi::document;
 pub use problem::Problem;
 
 /// The handles that requests are answered with. Cheap to clone.
@@ -103,27 +113,31 @@ impl App {
 
 /// What the public listener serves.
 pub fn public_router(app: App) -> Router {
-    let mut router = Router::new()
-        .route(
-            "/username/available",
-            only(
-                get(available::ask).options(available::options),
-                "GET, HEAD, OPTIONS",
-            ),
-        )
-        .route(
-            "/username/policy",
-            only(get(available::policy), "GET, HEAD"),
-        )
-        .route("/livez", only(get(health::livez), "GET, HEAD"))
-        .route("/readyz", only(get(health::readyz), "GET, HEAD"))
-        .route("/", only(get(page::index), "GET, HEAD"))
-        .route("/assets/{file}", only(get(page::asset), "GET, HEAD"));
-    if app.offers.sign_up {
-        let sign_up = post(sign_up::sign_up).layer(DefaultBodyLimit::max(sign_up::LARGEST_BODY));
-        router = router.route("/users", only(sign_up, "POST"));
-    }
+    let (router, _documented) = public_routes(app.offers.sign_up).split_for_parts();
     finish(router, app)
+}
+
+/// Every route of the public listener together with what is documented of it; the sign-up where it is offered.
+fn public_routes(with_sign_up: bool) -> OpenApiRouter<App> {
+    let questions = documented(
+        routes!(available::ask, batch::ask_many, available::options),
+        available::METHODS,
+    );
+    let router = OpenApiRouter::with_openapi(openapi::preface())
+        .routes(up_to(batch::LARGEST_BODY, questions))
+        .routes(documented(routes!(available::policy), "GET, HEAD"))
+        .routes(documented(routes!(health::livez), "GET, HEAD"))
+        .routes(documented(routes!(health::readyz), "GET, HEAD"))
+        .routes(documented(routes!(page::index), "GET, HEAD"))
+        .routes(documented(routes!(page::asset), "GET, HEAD"))
+        .routes(documented(routes!(openapi::openapi), "GET, HEAD"))
+        .routes(documented(routes!(docs::docs), "GET, HEAD"))
+        .routes(documented(routes!(docs::style), "GET, HEAD"));
+    if !with_sign_up {
+        return router;
+    }
+    let sign_up = documented(routes!(sign_up::sign_up), "POST");
+    router.routes(up_to(sign_up::LARGEST_BODY, sign_up))
 }
 
 /// What the admin listener serves.
@@ -158,6 +172,23 @@ pub async fn serve(
     axum::serve(listener, router)
         .with_graceful_shutdown(stop.cancelled_owned())
         .await
+}
+
+/// Routes whose other methods are refused with those that are `allowed`.
+fn documented(
+    (schemas, paths, methods): UtoipaMethodRouter<App>,
+    allowed: &'static str,
+) -> UtoipaMethodRouter<App> {
+    (schemas, paths, only(methods, allowed))
+}
+
+/// Routes that read bodies of up to `largest` bytes.
+fn up_to(
+    largest: usize,
+    (schemas, paths, methods): UtoipaMethodRouter<App>,
+) -> UtoipaMethodRouter<App> {
+    let methods = methods.layer(DefaultBodyLimit::max(largest));
+    (schemas, paths, methods)
 }
 
 fn only(methods: MethodRouter<App>, allowed: &'static str) -> MethodRouter<App> {

@@ -6,6 +6,7 @@ use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
 
 use crate::http::Problem;
+use crate::http::openapi::{Anywhere, PROBLEM_JSON};
 
 const INDEX: &str = include_str!("../../assets/index.html");
 const PARTS: [(&str, &str, &str); 3] = [
@@ -25,9 +26,18 @@ const PARTS: [(&str, &str, &str); 3] = [
         include_str!("../../assets/username-field.js"),
     ),
 ];
-const ONLY_OURS: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
+/// A page may load nothing but what this service serves.
+pub(super) const ONLY_OURS: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
                          form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
+/// The sign-up page
+#[utoipa::path(
+    get,
+    path = "/",
+    operation_id = "page",
+    tag = "pages",
+    responses((status = 200, description = "The page", body = String, content_type = "text/html"), Anywhere)
+)]
 pub(super) async fn index() -> Response {
     let mut response = INDEX.into_response();
     let headers = response.headers_mut();
@@ -40,6 +50,19 @@ pub(super) async fn index() -> Response {
     response
 }
 
+/// A part of a page
+#[utoipa::path(
+    get,
+    path = "/assets/{file}",
+    operation_id = "part_of_a_page",
+    tag = "pages",
+    params(("file" = String, Path, description = "Such as `username-field.js`", example = "username-field.js")),
+    responses(
+        (status = 200, description = "The part", content((String = "text/css"), (String = "text/javascript"))),
+        (status = 404, description = "There is no such part: `not_found`", body = Problem, content_type = PROBLEM_JSON),
+        Anywhere,
+    )
+)]
 pub(super) async fn asset(Path(file): Path<String>) -> Result<Response, Problem> {
     let (_, kind, text) = PARTS
         .into_iter()

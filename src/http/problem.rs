@@ -2,14 +2,19 @@
 //! that a form which reads blindly finds `available: null` and never mistakes an error for *free*.
 
 use std::any::Any;
+use std::borrow::Cow;
+use std::fmt;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use crate::gate::{Answer, Reason, Source};
+use crate::http::json;
 use crate::names::{Canonical, QueryError};
 
 /// One error, as the client sees it. What went wrong inside goes to the log, not here.
@@ -21,26 +26,101 @@ pub struct Problem {
     detail: String,
     answer: Option<Box<Answer>>,
     allow: Option<&'static str>,
+    place: Option<Place>,
 }
 
-#[derive(Serialize)]
+/// Where in a body it went wrong: both counted from 1, columns in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) line: usize,
+    pub(super) column: usize,
+}
+
+impl Place {
+    /// The place of the byte at `offset`.
+    pub(super) fn of(body: &[u8], offset: usize) -> Self {
+        let lines = body[..offset].split(|&byte| byte == b'\n');
+        let (line, columns) = lines
+            .enumerate()
+            .last()
+            .map_or((0, 0), |(at, line)| (at, line.len()));
+        Self {
+            line: line + 1,
+            column: columns + 1,
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
+}
+
+/// An error (RFC 9457), with the members of an answer, so that a form which reads blindly never mistakes it for free.
+#[derive(Serialize, ToSchema)]
 struct Wire<'a> {
+    /// `urn:namegate:problem:` and the code.
+    #[schema(examples("urn:namegate:problem:missing_username"))]
     r#type: String,
+    #[schema(value_type = String)]
     title: &'a str,
+    /// The status of the response.
     status: u16,
+    /// A sentence for people.
+    #[schema(value_type = String)]
     detail: &'a str,
+    /// A stable word.
+    #[schema(value_type = String, examples("missing_username"))]
     code: &'a str,
+    /// What was asked, when the problem is the answer to a question.
+    #[schema(value_type = Option<String>, required)]
     username: Option<&'a str>,
+    /// How it would be stored, when the problem is the answer to a question.
+    #[schema(value_type = Option<String>, required)]
     canonical: Option<&'a str>,
+    /// Never true.
+    #[schema(required)]
     available: Option<bool>,
     reason: Reason,
+    #[schema(required)]
     source: Option<Source>,
+    /// The least number of characters, where that is the point.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = usize, required = false)]
     min: Option<usize>,
+    /// The greatest number of characters, where that is the point.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = usize, required = false)]
     max: Option<usize>,
+    /// The characters that are allowed, where that is the point.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
     allowed: Option<&'a str>,
+    /// Where a body went wrong, counted from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = usize, required = false)]
+    line: Option<usize>,
+    /// Where in that line, in bytes counted from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = usize, required = false)]
+    column: Option<usize>,
+}
+
+impl PartialSchema for Problem {
+    fn schema() -> RefOr<Schema> {
+        Wire::schema()
+    }
+}
+
+impl ToSchema for Problem {
+    fn name() -> Cow<'static, str> {
+        "Problem".into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        Wire::schemas(schemas);
+    }
 }
 
 impl Problem {
@@ -59,6 +139,15 @@ impl Problem {
             detail: detail.into(),
             answer: None,
             allow: None,
+            place: None,
+        }
+    }
+
+    /// Says where in the body it went wrong.
+    pub(super) fn at(self, place: Place) -> Self {
+        Self {
+            place: Some(place),
+            ..self
         }
     }
 
@@ -153,9 +242,10 @@ impl IntoResponse for Problem {
             min: detail.and_then(|detail| detail.min),
             max: detail.and_then(|detail| detail.max),
             allowed: detail.and_then(|detail| detail.allowed),
+            line: self.place.map(|place| place.line),
+            column: self.place.map(|place| place.column),
         };
-        let body = serde_json::to_vec(&wire).expect("a problem is plain data");
-        let mut response = Response::new(Body::from(body));
+        let mut response = Response::new(Body::from(json::bytes(&wire)));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(

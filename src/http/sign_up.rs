@@ -1,68 +1,82 @@
 //! `POST /users`: the sample sign-up. It does not check first; the insert decides.
 
-use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
-use axum::response::{IntoResponse, Response};
-use http::header::CONTENT_TYPE;
+use axum::response::Response;
 use http::{HeaderMap, StatusCode};
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::gate::{Answer, Detail, Outcome, SignUp};
 use crate::http::available::unverified;
-use crate::http::{App, Problem};
+use crate::http::body::Expected;
+use crate::http::openapi::{Anywhere, PROBLEM_JSON, Unverified};
+use crate::http::{App, Problem, json};
 
-#[derive(Deserialize)]
+/// Who signs up.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = SignUp)]
 struct Body {
+    #[schema(examples("Alice"))]
     username: String,
+}
+
+/// What was made.
+#[derive(Serialize, ToSchema)]
+struct Created<'a> {
+    /// As asked for.
+    #[schema(value_type = String, examples("Alice"))]
+    username: &'a str,
+    /// As stored.
+    #[schema(value_type = String, examples("alice"))]
+    canonical: &'a str,
 }
 
 /// The largest body that is read, in bytes: many times the longest name with every character escaped.
 pub(super) const LARGEST_BODY: usize = 16 * 1024;
 
-/// 201 created; 409 taken; 422 refused by the rules; 503 unknown.
+const EXPECTED: Expected = Expected {
+    largest: LARGEST_BODY,
+    example: r#"{"username": "alice"}"#,
+};
+
+/// Sign up
+///
+/// The sample sign-up, where it is switched on (`--signup`); 404 where it is not. The insert decides, and nothing is
+/// checked before.
+#[utoipa::path(
+    post,
+    path = "/users",
+    operation_id = "sign_up",
+    tag = "sign-up",
+    request_body(content = Body, content_type = "application/json", description = "At most 16 KiB"),
+    responses(
+        (status = 201, description = "The account is made", body = Created),
+        (status = 400, description = "The body cannot be read: `malformed_body`, `invalid_utf8`; `line` and `column` say where", body = Problem, content_type = PROBLEM_JSON),
+        (status = 404, description = "The sign-up is not switched on", body = Problem, content_type = PROBLEM_JSON),
+        (status = 409, description = "Somebody has the name: `taken`", body = Problem, content_type = PROBLEM_JSON),
+        (status = 413, description = "The body is over 16 KiB: `body_too_large`", body = Problem, content_type = PROBLEM_JSON),
+        (status = 415, description = "The body is not JSON: `unsupported_media_type`", body = Problem, content_type = PROBLEM_JSON),
+        (status = 422, description = "The rules refuse the name; the code is the rule's", body = Problem, content_type = PROBLEM_JSON),
+        Unverified,
+        Anywhere,
+    )
+)]
 pub(super) async fn sign_up(
     State(app): State<App>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
-    if !is_json(&headers) {
-        return Err(Problem::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "unsupported_media_type",
-            "Unsupported media type",
-            "Send Content-Type: application/json.",
-        ));
-    }
-    let body = body.map_err(|rejection| {
-        let status = rejection.status();
-        let (code, title) = match status {
-            StatusCode::PAYLOAD_TOO_LARGE => ("body_too_large", "Body too large"),
-            _ => ("malformed_body", "The body cannot be read"),
-        };
-        Problem::new(
-            status,
-            code,
-            title,
-            format!("Send at most {LARGEST_BODY} bytes, and all of them."),
-        )
-    })?;
-    let Body { username } = serde_json::from_slice(&body).map_err(|_error| {
-        // The parser's own message may repeat what was sent.
-        let detail = r#"Expected a JSON object such as {"username": "alice"}."#;
-        Problem::new(
-            StatusCode::BAD_REQUEST,
-            "malformed_body",
-            "The body cannot be read",
-            detail,
-        )
-    })?;
+    let Body { username } = EXPECTED.read(&headers, body)?;
     match app.gate.sign_up(&username).await {
         SignUp::Created(canonical) => {
-            let created = json!({"username": username, "canonical": canonical.as_str()});
-            Ok((StatusCode::CREATED, Json(created)).into_response())
+            let mut response = json::response(&Created {
+                username: &username,
+                canonical: canonical.as_str(),
+            });
+            *response.status_mut() = StatusCode::CREATED;
+            Ok(response)
         }
         SignUp::Taken(canonical) => {
             let detail = Some(Detail::new("taken", "This name is taken."));
@@ -99,12 +113,4 @@ pub(super) async fn sign_up(
             }))
         }
     }
-}
-
-fn is_json(headers: &HeaderMap) -> bool {
-    let Some(Ok(media_type)) = headers.get(CONTENT_TYPE).map(|value| value.to_str()) else {
-        return false;
-    };
-    let essence = media_type.split(';').next().unwrap_or_default().trim();
-    essence.eq_ignore_ascii_case("application/json")
 }

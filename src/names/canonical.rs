@@ -4,6 +4,8 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
+use super::unicode::normalise;
+
 /// A canonical name. Equal canonical names *are* the same name.
 ///
 /// Made by a [`Policy`](super::Policy) from what a person typed, or read back from where a policy once
@@ -25,6 +27,21 @@ impl Canonical {
     #[must_use]
     pub fn stored(text: &str) -> Self {
         Self(text.into())
+    }
+
+    /// The spelling under which a row of the sample table holds `username`, whatever the rules say of it: for
+    /// rows that nobody judges.
+    ///
+    /// One for both profiles, and for any name that a policy allows the spelling that the policy gives it.
+    ///
+    /// ```
+    /// use namegate::names::Canonical;
+    /// assert_eq!(Canonical::unjudged(" STRAẞE ").as_str(), "strasse");
+    /// ```
+    #[must_use]
+    pub fn unjudged(username: &str) -> Self {
+        // Normalising makes a space of some characters, and the table's own trigger trims as well.
+        Self(normalise(username.trim()).trim().into())
     }
 
     /// The spelling.

@@ -17,6 +17,18 @@ pub(super) fn refuse_unseen(text: &str) -> Result<(), NameError> {
     text.chars().find_map(unseen).map_or(Ok(()), Err)
 }
 
+/// Whether `c` leaves nothing to see where it stands, or turns what stands beside it.
+///
+/// ```
+/// use namegate::names::is_unseen;
+/// assert!(is_unseen('\u{202E}') && is_unseen('\0') && is_unseen(' '));
+/// assert!(!is_unseen('é'));
+/// ```
+#[must_use]
+pub fn is_unseen(c: char) -> bool {
+    unseen(c).is_some()
+}
+
 /// White space comes before control, so that a tab means the same inside a name as around it, where
 /// it is trimmed; direction comes before invisible, whose part it is.
 fn unseen(c: char) -> Option<NameError> {

@@ -4,6 +4,7 @@
 //! hold the reserved names, only the reasons for which names are reserved.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::profile::{MAX_CHARACTERS, MIN_CHARACTERS, Profile};
 use super::refusal::NameError;
@@ -11,7 +12,7 @@ use super::reserved::ReservedReason;
 use super::shape::SEPARATORS;
 
 /// What `GET /username/policy` publishes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[non_exhaustive]
 pub struct PolicyDocument {
     /// `ascii` or `unicode`.
@@ -23,11 +24,14 @@ pub struct PolicyDocument {
     /// The greatest number of bytes of the canonical form in UTF-8: the size of a column.
     pub max_bytes: usize,
     /// The alphabet, in words.
+    #[schema(value_type = String)]
     pub allowed: &'static str,
     /// Characters that may stand one at a time between others.
+    #[schema(value_type = Vec<String>)]
     pub separators: [char; 3],
     /// A regular expression, in the syntax of HTML's `pattern`, that every allowed name matches once
     /// trimmed; not every match is allowed.
+    #[schema(value_type = String)]
     pub pattern: &'static str,
     /// Whether capitals make a different name.
     pub is_case_sensitive: bool,
@@ -38,9 +42,10 @@ pub struct PolicyDocument {
 }
 
 /// A code and what it means, as a sentence to show beside the field.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Explained {
     /// The stable code.
+    #[schema(value_type = String)]
     pub code: &'static str,
     /// The sentence.
     pub message: String,

@@ -9,11 +9,12 @@
 //! | database equality | the column's unique rule | confirming a *maybe* | it decides |
 //!
 //! ```text
-//!   raw query ──parse_query──▶ Question ──Policy::judge──▶ Allowed(Canonical) ──▶ Suggestions
-//!                                                   │  │             │
-//!                                    Invalid ◀──────┘  └▶ Reserved   │
-//!                                                                    ▼
-//!   a row of the users table ──────────FilterKey::of──────────▶ FilterKey
+//!   raw query ──parse_query──▶ Question ──Policy::judge──▶ Canonical ──▶ Suggestions
+//!                                              │               │
+//!                                              ▼               ▼
+//!   a row of the users table ──────────────────┼─FilterKey::of─▶ FilterKey
+//!                                              ▼
+//!                                   Refusal: invalid, reserved
 //! ```
 //!
 //! Reading order: [`parse_query`], [`Policy`], [`Canonical`], [`FilterKey`], [`Reserved`], [`Suggestions`].
@@ -23,11 +24,11 @@
 //! contains a name, so that none can slip into a log.
 //!
 //! ```
-//! use namegate::names::{FilterKey, Judgement, Policy, Profile, Reserved, parse_query};
+//! use namegate::names::{FilterKey, Policy, Profile, Reserved, parse_query};
 //!
 //! let policy = Policy::new(Profile::Ascii, Reserved::built_in());
 //! let question = parse_query(Some("username=Alice")).expect("well formed");
-//! let Judgement::Allowed(canonical) = policy.judge(&question.name) else { panic!() };
+//! let canonical = policy.judge(&question.name).expect("allowed");
 //! assert_eq!(canonical.as_str(), "alice");
 //! assert_eq!(FilterKey::of("Alice"), FilterKey::of(canonical.as_str()));
 //! ```
@@ -52,10 +53,11 @@ mod unicode;
 mod tests;
 
 pub use canonical::Canonical;
+pub use character::is_unseen;
 pub use document::{Explained, PolicyDocument};
 pub use fold::{fold_fingerprint, fold_probes};
 pub use key::FilterKey;
-pub use policy::{Judgement, Policy};
+pub use policy::{Policy, Refusal};
 pub use profile::{MAX_CHARACTERS, MIN_CHARACTERS, Profile, UnknownProfile};
 pub use query::{MAX_QUERY_BYTES, MAX_SUGGESTIONS, QueryError, Question, parse_query};
 pub use refusal::NameError;

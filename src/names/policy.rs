@@ -31,20 +31,20 @@ use super::{ascii, unicode};
 /// could be allowed comes near.
 const MAX_TEXT_BYTES: usize = 1024;
 
-/// What the policy says about one name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Judgement {
-    /// A name that may be registered if it is not taken.
-    Allowed(Canonical),
+/// Why the policy does not allow a name. `Display` is a sentence to show beside the field.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Not a name.
+    #[error(transparent)]
+    Invalid(#[from] NameError),
     /// A well-spelled name that is kept back.
+    #[error("{reason}")]
     Reserved {
         /// How it would be stored.
         canonical: Canonical,
         /// Why it is kept back.
         reason: ReservedReason,
     },
-    /// Not a name.
-    Invalid(NameError),
 }
 
 /// The rules for new names. Cloning shares the reserved list.
@@ -70,13 +70,13 @@ impl Policy {
         self.profile
     }
 
-    /// Judges a name as typed. Outer white space is trimmed first.
-    #[must_use]
-    pub fn judge(&self, raw: &str) -> Judgement {
-        let spelling = match self.spell(raw) {
-            Ok(spelling) => spelling,
-            Err(refusal) => return Judgement::Invalid(refusal),
-        };
+    /// Judges a name as typed: how it would be stored, if it may be registered and is not taken. Outer
+    /// white space is trimmed first.
+    ///
+    /// # Errors
+    /// [`Refusal`] says which rule is in the way.
+    pub fn judge(&self, raw: &str) -> Result<Canonical, Refusal> {
+        let spelling = self.spell(raw)?;
         let shape = refuse_misshapen(&spelling);
         let reserved = match shape {
             Ok(()) => self.reserved.reason(&spelling),
@@ -84,31 +84,29 @@ impl Policy {
         };
         let canonical = Canonical::stored(&spelling);
         match (reserved, shape) {
-            (Some(reason), _) => Judgement::Reserved { canonical, reason },
-            (None, Ok(())) => Judgement::Allowed(canonical),
-            (None, Err(refusal)) => Judgement::Invalid(refusal),
+            (Some(reason), _) => Err(Refusal::Reserved { canonical, reason }),
+            (None, Ok(())) => Ok(canonical),
+            (None, Err(error)) => Err(error.into()),
         }
     }
 
     /// Judges as [`judge`](Self::judge) does, but past the reserved list: an operator may use any name
     /// that is well formed.
-    #[must_use]
-    pub fn judge_as_operator(&self, raw: &str) -> Judgement {
-        let judged = self.spell(raw).and_then(|spelling| {
-            refuse_misshapen(&spelling)?;
-            Ok(Canonical::stored(&spelling))
-        });
-        judged.map_or_else(Judgement::Invalid, Judgement::Allowed)
+    ///
+    /// # Errors
+    /// [`NameError`] when it is not.
+    pub fn judge_as_operator(&self, raw: &str) -> Result<Canonical, NameError> {
+        let spelling = self.spell(raw)?;
+        refuse_misshapen(&spelling)?;
+        Ok(Canonical::stored(&spelling))
     }
 
     /// How the name would be stored; `None` when it is invalid.
     #[must_use]
     pub fn canonical_of(&self, raw: &str) -> Option<Canonical> {
         match self.judge(raw) {
-            Judgement::Allowed(canonical) | Judgement::Reserved { canonical, .. } => {
-                Some(canonical)
-            }
-            Judgement::Invalid(_) => None,
+            Ok(canonical) | Err(Refusal::Reserved { canonical, .. }) => Some(canonical),
+            Err(Refusal::Invalid(_)) => None,
         }
     }
 

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use super::canonical::Canonical;
-use super::policy::{Judgement, Policy};
+use super::policy::Policy;
 use super::profile::MAX_CHARACTERS;
 use super::shape::SEPARATORS;
 
@@ -26,7 +26,7 @@ const SHUNNED: [u64; 6] = [14, 18, 69, 88, 420, 666];
 /// An endless-looking but bounded source of allowed names like a given one.
 ///
 /// No name comes twice, none is the asked one, and the whole sequence follows from the seed. May come
-/// back empty: for a name that is not [`Allowed`](Judgement::Allowed), and under rules that leave no room.
+/// back empty: for a name that is not allowed, and under rules that leave no room.
 ///
 /// ```
 /// use namegate::names::{Policy, Profile, Reserved, Suggestions};
@@ -53,8 +53,8 @@ impl<'a> Suggestions<'a> {
     #[must_use]
     pub fn new(policy: &'a Policy, asked: &str, seed: u64) -> Self {
         let (stem, tries_left) = match policy.judge(asked) {
-            Judgement::Allowed(canonical) => (canonical, MAX_TRIES),
-            Judgement::Reserved { .. } | Judgement::Invalid(_) => (Canonical::stored(""), 0),
+            Ok(canonical) => (canonical, MAX_TRIES),
+            Err(_) => (Canonical::stored(""), 0),
         };
         let used = BTreeSet::from([stem.clone()]);
         Self {
@@ -100,7 +100,7 @@ impl Iterator for Suggestions<'_> {
         while self.tries_left > 0 {
             self.tries_left -= 1;
             let candidate = self.candidate();
-            if let Judgement::Allowed(name) = self.policy.judge(&candidate)
+            if let Ok(name) = self.policy.judge(&candidate)
                 && self.used.insert(name.clone())
             {
                 return Some(name);

@@ -157,12 +157,9 @@ async fn a_name_is_never_read_as_sql_or_as_a_pattern() {
 async fn the_table_fills_in_the_canonical_form_when_the_writer_gives_none() {
     for fixture in Fixture::both().await {
         fixture
-            .sql("INSERT INTO users (username) VALUES ('  INFO\u{3000}'), ('Ünder')")
+            .sql("INSERT INTO users (username) VALUES ('  INFO\u{3000}')")
             .await;
-        assert_eq!(
-            fixture.held(&["info", "INFO", "Ünder", "ünder"]).await,
-            [true, false, true, false]
-        );
+        assert_eq!(fixture.held(&["info", "INFO"]).await, [true, false]);
         fixture
             .sql("UPDATE users SET username = 'Title' WHERE canonical = 'info'")
             .await;

@@ -72,6 +72,8 @@ async fn bodies_that_cannot_be_read_are_refused() {
         "",
         "{",
         "[]",
+        r#"["alice"]"#,
+        r#" ["alice"]"#,
         "null",
         r#""alice""#,
         "{}",
@@ -79,6 +81,8 @@ async fn bodies_that_cannot_be_read_are_refused() {
         r#"{"username":null}"#,
         r#"{"username":"a","username":"b"}"#,
         r#"{"username":"\ud800"}"#,
+        r#"{"username":"alice"} {"username":"bob"}"#,
+        "{\"username\":\"al\u{1}ice\"}",
     ];
     for body in cases {
         let reply = post(&service, body).await;

@@ -1,6 +1,6 @@
 //! Names as people type them, and what both profiles say.
 
-use super::super::{FilterKey, Judgement, NameError};
+use super::super::{FilterKey, NameError, Refusal};
 use super::{ascii, unicode, verdict};
 
 #[test]
@@ -44,14 +44,10 @@ fn outer_white_space_is_trimmed_and_inner_is_refused() {
 #[test]
 fn nothing_but_white_space_is_empty() {
     for raw in ["", " ", "   ", "\t\n", "\u{3000}"] {
-        assert_eq!(
-            ascii().judge(raw),
-            Judgement::Invalid(NameError::Empty),
-            "{raw:?}"
-        );
+        assert_eq!(ascii().judge(raw), Err(NameError::Empty.into()), "{raw:?}");
         assert_eq!(
             unicode().judge(raw),
-            Judgement::Invalid(NameError::Empty),
+            Err(NameError::Empty.into()),
             "{raw:?}"
         );
     }
@@ -168,7 +164,8 @@ fn ascii_takes_no_other_visible_character() {
     ] {
         assert_eq!(verdict(&ascii(), raw), "invalid:charset", "{raw:?}");
     }
-    let Judgement::Invalid(NameError::Charset { allowed }) = ascii().judge("রহিম") else {
+    let Err(Refusal::Invalid(NameError::Charset { allowed })) = ascii().judge("রহিম")
+    else {
         panic!("not charset")
     };
     assert!(allowed.contains("a to z"));
@@ -228,11 +225,11 @@ fn three_to_thirty_characters() {
     }
     assert_eq!(
         ascii().judge(&"a".repeat(31)),
-        Judgement::Invalid(NameError::TooLong { max: 30 })
+        Err(NameError::TooLong { max: 30 }.into())
     );
     assert_eq!(
         ascii().judge("ab"),
-        Judgement::Invalid(NameError::TooShort { min: 3 })
+        Err(NameError::TooShort { min: 3 }.into())
     );
 }
 

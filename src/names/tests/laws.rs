@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::super::{FilterKey, Judgement, MAX_CHARACTERS, MIN_CHARACTERS, Policy, parse_query};
+use super::super::{
+    Canonical, FilterKey, MAX_CHARACTERS, MIN_CHARACTERS, Policy, Refusal, parse_query,
+};
 use super::{ascii, unicode};
 
 /// Any text, with the characters that rules trip over made frequent.
@@ -24,10 +26,10 @@ fn percent_encoded(text: &str) -> String {
 }
 
 fn allowed(policy: &Policy, raw: &str) -> Option<String> {
-    match policy.judge(raw) {
-        Judgement::Allowed(canonical) => Some(canonical.as_str().to_owned()),
-        Judgement::Reserved { .. } | Judgement::Invalid(_) => None,
-    }
+    policy
+        .judge(raw)
+        .ok()
+        .map(|canonical| canonical.as_str().to_owned())
 }
 
 proptest! {
@@ -112,6 +114,48 @@ proptest! {
         if let Ok(question) = parse_query(Some(&format!("username={encoded}{rest}"))) {
             let value = rest.split('&').next().expect("split yields at least one piece");
             prop_assert_eq!(question.name, format!("{name}{value}"));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_text_at_all_is_judged_and_judged_alike_once_trimmed(text in any::<String>(), tricky in text()) {
+        for raw in [text, tricky] {
+            for policy in [ascii(), unicode()] {
+                let judged = policy.judge(&raw);
+                prop_assert_eq!(policy.judge(&format!("\t {raw}\u{3000}")), judged);
+            }
+        }
+    }
+
+    #[test]
+    fn an_operator_is_refused_only_what_is_no_name(text in any::<String>(), tricky in text()) {
+        for raw in [text, tricky] {
+            for policy in [ascii(), unicode()] {
+                match (policy.judge(&raw), policy.judge_as_operator(&raw)) {
+                    (Ok(anybody), Ok(operator)) => prop_assert_eq!(anybody, operator),
+                    (Err(Refusal::Invalid(anybody)), Err(operator)) => prop_assert_eq!(anybody, operator),
+                    // A listed name may be misshapen besides.
+                    (Err(Refusal::Reserved { .. }), _) => {}
+                    disagreement => prop_assert!(false, "{disagreement:?}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_that_nobody_judged_is_spelled_as_the_policy_would(text in any::<String>(), tricky in text()) {
+        for raw in [text, tricky] {
+            let unjudged = Canonical::unjudged(&raw);
+            prop_assert_eq!(FilterKey::of(unjudged.as_str()), FilterKey::of(&raw));
+            for policy in [ascii(), unicode()] {
+                if let Some(canonical) = policy.canonical_of(&raw) {
+                    prop_assert_eq!(canonical, unjudged.clone());
+                }
+            }
         }
     }
 }

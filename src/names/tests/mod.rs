@@ -8,7 +8,7 @@ mod reserved_names;
 mod suggesting;
 mod unicode_names;
 
-use super::{Judgement, Policy, Profile, Reserved};
+use super::{Policy, Profile, Refusal, Reserved};
 
 fn ascii() -> Policy {
     Policy::new(Profile::Ascii, Reserved::built_in())
@@ -21,8 +21,8 @@ fn unicode() -> Policy {
 /// The judgement in one word: the canonical form, `reserved:` or `invalid:` with the code.
 fn verdict(policy: &Policy, raw: &str) -> String {
     match policy.judge(raw) {
-        Judgement::Allowed(canonical) => canonical.as_str().to_owned(),
-        Judgement::Reserved { reason, .. } => format!("reserved:{}", reason.code()),
-        Judgement::Invalid(refusal) => format!("invalid:{}", refusal.code()),
+        Ok(canonical) => canonical.as_str().to_owned(),
+        Err(Refusal::Reserved { reason, .. }) => format!("reserved:{}", reason.code()),
+        Err(Refusal::Invalid(error)) => format!("invalid:{}", error.code()),
     }
 }

@@ -1,6 +1,6 @@
 //! Names that are kept back.
 
-use super::super::{EntryError, Judgement, NameError, Policy, Profile, Reserved, ReservedError};
+use super::super::{EntryError, NameError, Policy, Profile, Reserved, ReservedError};
 use super::{ascii, unicode, verdict};
 
 fn all_are(reason: &str, names: &[&str]) {
@@ -203,11 +203,11 @@ fn ordinary_names_stay_allowed() {
 #[test]
 fn operators_ask_past_the_list_but_not_past_the_rules() {
     assert!(
-        matches!(ascii().judge_as_operator("Admin"), Judgement::Allowed(canonical) if canonical.as_str() == "admin")
+        matches!(ascii().judge_as_operator("Admin"), Ok(canonical) if canonical.as_str() == "admin")
     );
     assert_eq!(
         ascii().judge_as_operator("me"),
-        Judgement::Invalid(NameError::TooShort { min: 3 })
+        Err(NameError::TooShort { min: 3 })
     );
 }
 
