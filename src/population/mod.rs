@@ -20,6 +20,7 @@
 
 mod backoff;
 mod build;
+mod progress;
 mod settings;
 mod status;
 mod survey;
@@ -36,6 +37,7 @@ use crate::population::backoff::Backoff;
 use crate::population::build::Build;
 use crate::telemetry::Metrics;
 
+pub use progress::{LastReport, NothingToReplace, RebuildReport, RunningReport};
 pub use settings::PopulationSettings;
 pub use status::{State, Status};
 
@@ -169,6 +171,7 @@ impl Population {
             store: Arc::clone(&self.store),
             recall: Arc::clone(&self.recall),
             number: self.status.next_generation(),
+            status: Arc::clone(&self.status),
             settings: self.settings,
         }
     }
@@ -177,7 +180,7 @@ impl Population {
         // This filter's feed began with its scan. What was released before that, it does not report.
         self.recall.taken().forget_all();
         self.recall.publish(Arc::clone(generation));
-        self.status.enter(State::Following);
+        self.status.follow(generation.number());
         tracing::info!(
             generation = generation.number(),
             "following: free names are answered from memory"

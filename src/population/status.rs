@@ -6,6 +6,7 @@ use arc_swap::ArcSwapOption;
 use tokio::sync::watch;
 
 use crate::gate::Recall;
+use crate::population::progress::{Builds, NothingToReplace, RebuildReport};
 use crate::population::survey::Survey;
 use crate::telemetry::{FilterReading, Observation};
 
@@ -30,6 +31,7 @@ pub struct Status {
     survey: ArcSwapOption<Survey>,
     /// The number of the generation that shall be replaced; 0: none. A number, so that a wish is not granted twice.
     outgrown: watch::Sender<u64>,
+    pub(super) builds: Builds,
 }
 
 impl Default for Status {
@@ -39,6 +41,7 @@ impl Default for Status {
             generations: AtomicU64::new(0),
             survey: ArcSwapOption::empty(),
             outgrown: watch::Sender::new(0),
+            builds: Builds::default(),
         }
     }
 }
@@ -59,6 +62,20 @@ impl Status {
     /// Asks for a new generation to be built beside this one. Asking twice is asking once.
     pub fn want_replaced(&self, generation: u64) {
         self.outgrown.send_replace(generation);
+    }
+
+    /// As [`want_replaced`](Self::want_replaced), whichever generation is live, and with a number to wait for.
+    ///
+    /// # Errors
+    /// [`NothingToReplace`] while no generation is followed.
+    pub fn wish_rebuilt(&self) -> Result<u64, NothingToReplace> {
+        self.builds.wish(|live| self.want_replaced(live))
+    }
+
+    /// Where rebuilds stand.
+    #[must_use]
+    pub fn rebuilds(&self) -> RebuildReport {
+        self.builds.report()
     }
 
     /// All of it, as the metrics show it.
@@ -83,6 +100,7 @@ impl Status {
                 lag_seconds: generation.lease().age().as_secs_f64(),
                 size_bytes: filter.size_bytes(),
                 capacity: filter.sizing().capacity,
+                is_surveyed: survey.is_some(),
                 names: survey.map_or(0, |survey| survey.names),
                 fill: survey.map_or(0.0, |survey| survey.fill),
                 fpr_designed: filter.sizing().target_fpr,
@@ -97,7 +115,15 @@ impl Status {
         }
     }
 
+    pub(super) fn follow(&self, generation: u64) {
+        self.builds.published(generation);
+        self.enter(State::Following);
+    }
+
     pub(super) fn enter(&self, state: State) {
+        if state == State::Distrusted {
+            self.builds.given_up();
+        }
         self.state.send_replace(state);
     }
 
