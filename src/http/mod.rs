@@ -6,8 +6,12 @@
 //! | public | `POST /users` | the sample sign-up, when it is switched on |
 //! | public | `GET /username/policy` | the rules, for forms |
 //! | public | `GET /`, `/assets/...` | the sign-up page |
+//! | public | `POST /` | its form, as a browser without JavaScript sends it, when sign-up is switched on |
 //! | public | `GET /livez`, `/readyz` | for supervisors |
 //! | admin | `GET /metrics` | for Prometheus |
+//! | admin | `GET /status` | the same and more as JSON |
+//! | admin | `GET /`, `/assets/...` | the status page |
+//! | admin | `POST /rebuild`, `GET /rebuild` | the next generation, and how far it is |
 //!
 //! Every error, the framework's own included, is `application/problem+json` with `available: null` in it: see
 //! [`Problem`].
@@ -18,11 +22,14 @@ mod headers;
 mod health;
 mod page;
 mod problem;
+mod rebuild;
 mod sign_up;
+mod status;
+mod template;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -50,6 +57,7 @@ pub struct App {
     pub metrics: Arc<Metrics>,
     offers: Offers,
     is_draining: Arc<AtomicBool>,
+    started: Instant,
 }
 
 /// What the public listener offers beyond the question itself.
@@ -78,6 +86,7 @@ impl App {
             metrics,
             offers,
             is_draining: Arc::default(),
+            started: Instant::now(),
         }
     }
 
@@ -108,11 +117,16 @@ pub fn public_router(app: App) -> Router {
         )
         .route("/livez", only(get(health::livez), "GET, HEAD"))
         .route("/readyz", only(get(health::readyz), "GET, HEAD"))
-        .route("/", only(get(page::index), "GET, HEAD"))
         .route("/assets/{file}", only(get(page::asset), "GET, HEAD"));
     if app.offers.sign_up {
-        let sign_up = post(sign_up::sign_up).layer(DefaultBodyLimit::max(sign_up::LARGEST_BODY));
-        router = router.route("/users", only(sign_up, "POST"));
+        let limit = || DefaultBodyLimit::max(sign_up::LARGEST_BODY);
+        let sign_up = post(sign_up::sign_up).layer(limit());
+        let page = get(page::index).post(page::submit).layer(limit());
+        router = router
+            .route("/users", only(sign_up, "POST"))
+            .route("/", only(page, "GET, HEAD, POST"));
+    } else {
+        router = router.route("/", only(get(page::index), "GET, HEAD"));
     }
     finish(router, app)
 }
@@ -121,9 +135,25 @@ pub fn public_router(app: App) -> Router {
 pub fn admin_router(app: App) -> Router {
     let router = Router::new()
         .route("/metrics", only(get(admin::metrics), "GET, HEAD"))
+        .route("/status", only(get(status::document), "GET, HEAD"))
+        .route(
+            "/rebuild",
+            only(
+                get(rebuild::progress).post(rebuild::start),
+                "GET, HEAD, POST",
+            ),
+        )
         .route("/livez", only(get(health::livez), "GET, HEAD"))
         .route("/readyz", only(get(health::readyz), "GET, HEAD"));
-    finish(router, app)
+    finish(router.merge(status_page()), app)
+}
+
+/// The page of the admin listener. Its text is no secret, and a browser cannot send a token before it has a page that
+/// asks for one: where a token is wanted, it is wanted for everything but this.
+fn status_page() -> Router<App> {
+    Router::new()
+        .route("/", only(get(status::page), "GET, HEAD"))
+        .route("/assets/{file}", only(get(status::asset), "GET, HEAD"))
 }
 
 /// Serves until `stop`, then finishes what is under way.

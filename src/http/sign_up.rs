@@ -22,33 +22,18 @@ struct Body {
 /// The largest body that is read, in bytes: many times the longest name with every character escaped.
 pub(super) const LARGEST_BODY: usize = 16 * 1024;
 
+/// What can be said when the database did not say how an insert ended.
+pub(super) const NOT_KNOWN: &str =
+    "It is not known whether the account was created. Check the name, then try again.";
+
 /// 201 created; 409 taken; 422 refused by the rules; 503 unknown.
 pub(super) async fn sign_up(
     State(app): State<App>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
-    if !is_json(&headers) {
-        return Err(Problem::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "unsupported_media_type",
-            "Unsupported media type",
-            "Send Content-Type: application/json.",
-        ));
-    }
-    let body = body.map_err(|rejection| {
-        let status = rejection.status();
-        let (code, title) = match status {
-            StatusCode::PAYLOAD_TOO_LARGE => ("body_too_large", "Body too large"),
-            _ => ("malformed_body", "The body cannot be read"),
-        };
-        Problem::new(
-            status,
-            code,
-            title,
-            format!("Send at most {LARGEST_BODY} bytes, and all of them."),
-        )
-    })?;
+    demand(&headers, "application/json")?;
+    let body = whole(body)?;
     let Body { username } = serde_json::from_slice(&body).map_err(|_error| {
         // The parser's own message may repeat what was sent.
         let detail = r#"Expected a JSON object such as {"username": "alice"}."#;
@@ -87,9 +72,7 @@ pub(super) async fn sign_up(
             answer,
         )),
         SignUp::Unverified => {
-            let detail =
-                "It is not known whether the account was created. Check the name, then try again.";
-            let detail = Some(Detail::new("unverified", detail));
+            let detail = Some(Detail::new("unverified", NOT_KNOWN));
             Err(unverified(Answer {
                 username,
                 canonical: None,
@@ -101,10 +84,37 @@ pub(super) async fn sign_up(
     }
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
-    let Some(Ok(media_type)) = headers.get(CONTENT_TYPE).map(|value| value.to_str()) else {
-        return false;
+/// Refuses a body of any other media type.
+pub(super) fn demand(headers: &HeaderMap, media_type: &'static str) -> Result<(), Problem> {
+    let found = headers.get(CONTENT_TYPE).map(|value| value.to_str());
+    let essence = match found {
+        Some(Ok(found)) => found.split(';').next().unwrap_or_default().trim(),
+        _ => "",
     };
-    let essence = media_type.split(';').next().unwrap_or_default().trim();
-    essence.eq_ignore_ascii_case("application/json")
+    if essence.eq_ignore_ascii_case(media_type) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "unsupported_media_type",
+        "Unsupported media type",
+        format!("Send Content-Type: {media_type}."),
+    ))
+}
+
+/// The body, unless it broke off or is longer than [`LARGEST_BODY`].
+pub(super) fn whole(body: Result<Bytes, BytesRejection>) -> Result<Bytes, Problem> {
+    body.map_err(|rejection| {
+        let status = rejection.status();
+        let (code, title) = match status {
+            StatusCode::PAYLOAD_TOO_LARGE => ("body_too_large", "Body too large"),
+            _ => ("malformed_body", "The body cannot be read"),
+        };
+        Problem::new(
+            status,
+            code,
+            title,
+            format!("Send at most {LARGEST_BODY} bytes, and all of them."),
+        )
+    })
 }
