@@ -82,7 +82,7 @@ fn server_timing(answer: &Answer, took: Duration) -> Option<HeaderValue> {
 }
 
 /// Not a secret: suggestions only have to differ from one question to the next.
-fn random() -> u64 {
+pub(super) fn random() -> u64 {
     std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0)
 }
 

@@ -31,15 +31,7 @@ impl Expected {
         headers: &HeaderMap,
         body: Result<Bytes, BytesRejection>,
     ) -> Result<T, Problem> {
-        if !is_json(headers) {
-            return Err(Problem::new(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "unsupported_media_type",
-                "Unsupported media type",
-                "Send Content-Type: application/json.",
-            ));
-        }
-        let body = body.map_err(|rejection| self.not_received(&rejection))?;
+        let body = self.receive("application/json", headers, body)?;
         let text = std::str::from_utf8(&body).map_err(|error| {
             let place = Place::of(&body, error.valid_up_to());
             unreadable(
@@ -61,6 +53,27 @@ impl Expected {
                 column: error.column(),
             })
         })
+    }
+
+    /// The body as it came, of this media type.
+    ///
+    /// # Errors
+    /// 415 for another media type, 413 for too large a body, 400 for one that is cut off.
+    pub(super) fn receive(
+        &self,
+        media_type: &'static str,
+        headers: &HeaderMap,
+        body: Result<Bytes, BytesRejection>,
+    ) -> Result<Bytes, Problem> {
+        if !is_of(media_type, headers) {
+            return Err(Problem::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported_media_type",
+                "Unsupported media type",
+                format!("Send Content-Type: {media_type}."),
+            ));
+        }
+        body.map_err(|rejection| self.not_received(&rejection))
     }
 
     fn not_received(&self, rejection: &BytesRejection) -> Problem {
@@ -87,10 +100,10 @@ fn unreadable(code: &'static str, detail: String, place: Place) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, code, title, detail).at(place)
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
-    let Some(Ok(media_type)) = headers.get(CONTENT_TYPE).map(|value| value.to_str()) else {
+fn is_of(media_type: &str, headers: &HeaderMap) -> bool {
+    let Some(Ok(found)) = headers.get(CONTENT_TYPE).map(|value| value.to_str()) else {
         return false;
     };
-    let essence = media_type.split(';').next().unwrap_or_default().trim();
-    essence.eq_ignore_ascii_case("application/json")
+    let essence = found.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case(media_type)
 }

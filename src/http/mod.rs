@@ -7,11 +7,15 @@
 //! | public | `POST /users` | the sample sign-up, when it is switched on |
 //! | public | `GET /username/policy` | the rules, for forms |
 //! | public | `GET /`, `/assets/...` | the sign-up page |
+//! | public | `POST /` | its form, as a browser without JavaScript sends it, when sign-up is switched on |
 //! | public | `GET /livez`, `/readyz` | for supervisors |
 //! | public | `GET /openapi.json`, `/docs` | this listener's routes, for programs and for people |
 //! | admin | `GET /metrics` | for Prometheus |
 //! | admin | `POST`, `GET /audit` | check every row against the filter; how it goes |
 //! | admin | `POST /snapshot` | copy the filter to disk now |
+//! | admin | `GET /status` | the same and more as JSON |
+//! | admin | `GET /`, `/assets/...` | the status page |
+//! | admin | `POST /rebuild`, `GET /rebuild` | the next generation, and how far it is |
 //!
 //! Every error, the framework's own included, is `application/problem+json` with `available: null` in it: see
 //! [`Problem`].
@@ -28,11 +32,14 @@ mod json;
 mod openapi;
 mod page;
 mod problem;
+mod rebuild;
 mod sign_up;
+mod status;
+mod template;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -65,6 +72,7 @@ pub struct App {
     pub audits: Option<Audits>,
     offers: Offers,
     is_draining: Arc<AtomicBool>,
+    started: Instant,
 }
 
 /// What the public listener offers beyond the question itself.
@@ -97,6 +105,7 @@ impl App {
             audits,
             offers,
             is_draining: Arc::default(),
+            started: Instant::now(),
         }
     }
 
@@ -128,16 +137,18 @@ fn public_routes(with_sign_up: bool) -> OpenApiRouter<App> {
         .routes(documented(routes!(available::policy), "GET, HEAD"))
         .routes(documented(routes!(health::livez), "GET, HEAD"))
         .routes(documented(routes!(health::readyz), "GET, HEAD"))
-        .routes(documented(routes!(page::index), "GET, HEAD"))
         .routes(documented(routes!(page::asset), "GET, HEAD"))
         .routes(documented(routes!(openapi::openapi), "GET, HEAD"))
         .routes(documented(routes!(docs::docs), "GET, HEAD"))
         .routes(documented(routes!(docs::style), "GET, HEAD"));
     if !with_sign_up {
-        return router;
+        return router.routes(documented(routes!(page::index), "GET, HEAD"));
     }
     let sign_up = documented(routes!(sign_up::sign_up), "POST");
-    router.routes(up_to(sign_up::LARGEST_BODY, sign_up))
+    let page = documented(routes!(page::index, page::submit), "GET, HEAD, POST");
+    router
+        .routes(up_to(sign_up::LARGEST_BODY, sign_up))
+        .routes(up_to(sign_up::LARGEST_BODY, page))
 }
 
 /// What the admin listener serves.
@@ -149,9 +160,25 @@ pub fn admin_router(app: App) -> Router {
             only(get(audit::report).post(audit::begin), "GET, HEAD, POST"),
         )
         .route("/snapshot", only(post(audit::save), "POST"))
+        .route("/status", only(get(status::document), "GET, HEAD"))
+        .route(
+            "/rebuild",
+            only(
+                get(rebuild::progress).post(rebuild::start),
+                "GET, HEAD, POST",
+            ),
+        )
         .route("/livez", only(get(health::livez), "GET, HEAD"))
         .route("/readyz", only(get(health::readyz), "GET, HEAD"));
-    finish(router, app)
+    finish(router.merge(status_page()), app)
+}
+
+/// The page of the admin listener. Its text is no secret, and a browser cannot send a token before it has a page that
+/// asks for one: where a token is wanted, it is wanted for everything but this.
+fn status_page() -> Router<App> {
+    Router::new()
+        .route("/", only(get(status::page), "GET, HEAD"))
+        .route("/assets/{file}", only(get(status::asset), "GET, HEAD"))
 }
 
 /// Serves until `stop`, then finishes what is under way.

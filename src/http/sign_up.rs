@@ -36,6 +36,10 @@ struct Created<'a> {
 /// The largest body that is read, in bytes: many times the longest name with every character escaped.
 pub(super) const LARGEST_BODY: usize = 16 * 1024;
 
+/// What can be said when the database did not say how an insert ended.
+pub(super) const NOT_KNOWN: &str =
+    "It is not known whether the account was created. Check the name, then try again.";
+
 const EXPECTED: Expected = Expected {
     largest: LARGEST_BODY,
     example: r#"{"username": "alice"}"#,
@@ -101,9 +105,7 @@ pub(super) async fn sign_up(
             answer,
         )),
         SignUp::Unverified => {
-            let detail =
-                "It is not known whether the account was created. Check the name, then try again.";
-            let detail = Some(Detail::new("unverified", detail));
+            let detail = Some(Detail::new("unverified", NOT_KNOWN));
             Err(unverified(Answer {
                 username,
                 canonical: None,

@@ -1,6 +1,7 @@
 //! Making one generation: from the table (begin, size, scan, catch up), or from disk (resume, catch up).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -11,7 +12,7 @@ use crate::gate::freshness::Moment;
 use crate::gate::{Apply, Feed, Generation, Recall, Sink, Store, StoreError};
 use crate::names::FilterKey;
 use crate::population::keeper::{Keeper, Kept};
-use crate::population::{Followed, PopulationSettings};
+use crate::population::{Followed, PopulationSettings, Status};
 use crate::telemetry::Progress;
 
 /// What it takes to build a generation. Owns everything, so that it can run as a task beside the live one.
@@ -19,6 +20,7 @@ pub(super) struct Build {
     pub(super) store: Arc<dyn Store>,
     pub(super) recall: Arc<Recall>,
     pub(super) number: u64,
+    pub(super) status: Arc<Status>,
     pub(super) settings: PopulationSettings,
 }
 
@@ -29,11 +31,26 @@ impl Build {
         self,
         stop: CancellationToken,
     ) -> Result<Option<Followed>, StoreError> {
+        let rows_done = self.status.builds.begin(self.number);
+        let built = self.build(rows_done, stop).await;
+        match &built {
+            Ok(Some(_)) => {}
+            Ok(None) => self.status.builds.stopped(self.number),
+            Err(_) => self.status.builds.failed(self.number),
+        }
+        built
+    }
+
+    async fn build(
+        &self,
+        rows_done: Arc<AtomicU64>,
+        stop: CancellationToken,
+    ) -> Result<Option<Followed>, StoreError> {
         let mut feed = self.store.open_feed().await?;
         let filled = tokio::select! {
             biased;
             () = stop.cancelled() => Ok(None),
-            filled = self.fill(&mut *feed) => filled.map(Some),
+            filled = self.fill(&mut *feed, rows_done) => filled.map(Some),
         };
         match filled {
             Ok(Some(generation)) => Ok(Some(Followed::new(generation, feed))),
@@ -109,11 +126,16 @@ impl Build {
         }
     }
 
-    async fn fill(&self, feed: &mut dyn Feed) -> Result<Arc<Generation>, StoreError> {
+    async fn fill(
+        &self,
+        feed: &mut dyn Feed,
+        rows_done: Arc<AtomicU64>,
+    ) -> Result<Arc<Generation>, StoreError> {
         let began = Instant::now();
         let rows = feed.begin().await?;
+        self.status.builds.counted(self.number, rows);
         let filter = self.empty_filter(rows)?;
-        let mut filling = Filling::new(filter, rows);
+        let mut filling = Filling::new(filter, rows, rows_done);
         let scanned = feed.scan(&mut filling).await?;
         let filter = filling.finish();
 
@@ -175,15 +197,18 @@ struct Filling {
     handful: Vec<FilterKey>,
     progress: Progress,
     rows: u64,
+    /// For those who look from outside.
+    rows_done: Arc<AtomicU64>,
 }
 
 impl Filling {
-    fn new(filter: BlockedBloom, expected_rows: u64) -> Self {
+    fn new(filter: BlockedBloom, expected_rows: u64, rows_done: Arc<AtomicU64>) -> Self {
         Self {
             filter,
             handful: Vec::with_capacity(HANDFUL),
             progress: Progress::new("warming up", "names", Some(expected_rows)),
             rows: 0,
+            rows_done,
         }
     }
 
@@ -195,6 +220,7 @@ impl Filling {
     fn finish(mut self) -> BlockedBloom {
         self.insert_handful();
         self.progress.finish();
+        self.rows_done.store(self.rows, Ordering::Relaxed); // as in `held`
         self.filter
     }
 }
@@ -208,6 +234,7 @@ impl Sink for Filling {
         self.rows += 1;
         if self.rows.is_multiple_of(4096) {
             self.progress.reached(self.rows);
+            self.rows_done.store(self.rows, Ordering::Relaxed); // a number to look at, it publishes nothing
         }
     }
 

@@ -27,6 +27,7 @@ mod build;
 mod following;
 mod growth;
 mod keeper;
+mod progress;
 mod settings;
 mod status;
 mod survey;
@@ -45,6 +46,7 @@ use crate::telemetry::Metrics;
 
 pub use audit::{AuditBusy, AuditReport, Audits};
 pub use keeper::{Keeper, KeeperError};
+pub use progress::{LastReport, NothingToReplace, RebuildReport, RunningReport};
 pub use settings::PopulationSettings;
 pub use status::{State, Status};
 pub use wish::Wish;
@@ -190,6 +192,7 @@ impl Population {
             store: Arc::clone(&self.store),
             recall: Arc::clone(&self.recall),
             number: self.status.next_generation(),
+            status: Arc::clone(&self.status),
             settings: self.settings,
         }
     }
@@ -198,8 +201,8 @@ impl Population {
         // This filter's feed began with its scan. What was released before that, it does not report.
         self.recall.taken().forget_all();
         self.recall.publish(Arc::clone(&live.generation));
-        self.status.enter(State::Following);
         let generation = live.generation.number();
+        self.status.follow(generation);
         if live.needs_rebuild {
             self.status.want_replaced(generation, Wish::Damaged);
         }

@@ -7,6 +7,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::gate::{Generation, Recall};
 use crate::population::Wish;
+use crate::population::progress::{Builds, NothingToReplace, RebuildReport};
 use crate::population::survey::Survey;
 use crate::telemetry::{FilterReading, Observation};
 
@@ -37,6 +38,7 @@ pub struct Status {
     missed: watch::Sender<u64>,
     /// Somebody wants the filter written to disk.
     save: Notify,
+    pub(super) builds: Builds,
 }
 
 impl Default for Status {
@@ -49,6 +51,7 @@ impl Default for Status {
             cramped: watch::Sender::new(None),
             missed: watch::Sender::new(0),
             save: Notify::new(),
+            builds: Builds::default(),
         }
     }
 }
@@ -87,6 +90,21 @@ impl Status {
         self.missed.send_replace(generation);
     }
 
+    /// As [`want_replaced`](Self::want_replaced), whichever generation is live, and with a number to wait for.
+    ///
+    /// # Errors
+    /// [`NothingToReplace`] while no generation is followed.
+    pub fn wish_rebuilt(&self) -> Result<u64, NothingToReplace> {
+        self.builds
+            .wish(|live| self.want_replaced(live, Wish::Command))
+    }
+
+    /// Where rebuilds stand.
+    #[must_use]
+    pub fn rebuilds(&self) -> RebuildReport {
+        self.builds.report()
+    }
+
     /// All of it, as the metrics show it.
     #[must_use]
     pub fn observe(&self, recall: &Recall) -> Observation {
@@ -109,6 +127,7 @@ impl Status {
                 lag_seconds: generation.lease().age().as_secs_f64(),
                 size_bytes: filter.size_bytes(),
                 capacity: filter.sizing().capacity,
+                is_surveyed: survey.is_some(),
                 names: survey.map_or(0, |survey| survey.names),
                 fill: survey.map_or(0.0, |survey| survey.fill),
                 fpr_designed: filter.sizing().target_fpr,
@@ -123,7 +142,15 @@ impl Status {
         }
     }
 
+    pub(super) fn follow(&self, generation: u64) {
+        self.builds.published(generation);
+        self.enter(State::Following);
+    }
+
     pub(super) fn enter(&self, state: State) {
+        if state == State::Distrusted {
+            self.builds.given_up();
+        }
         self.state.send_replace(state);
     }
 

@@ -100,6 +100,8 @@ pub struct FilterReading {
     pub size_bytes: u64,
     /// Names it was sized for.
     pub capacity: u64,
+    /// Whether its bits have been read; until then names, fill and live rate are 0.
+    pub is_surveyed: bool,
     /// Names in it, estimated from its bits.
     pub names: u64,
     /// Share of bits set, 0 to 1.

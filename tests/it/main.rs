@@ -15,6 +15,7 @@ mod growing;
 mod http_contract;
 mod one_policy;
 mod openapi;
+mod pages;
 mod questions;
 mod restarting;
 mod sign_up;

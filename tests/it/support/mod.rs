@@ -15,6 +15,9 @@
 //! | [`http`] | an HTTP/1.1 client that can also send what no client would |
 //! | [`metrics`] | numbers out of a metrics page |
 //! | [`service`] | the `namegate` binary as a process |
+//! | [`packages`] | programs that have to be installed first |
+//! | [`browser`] | pages in a real Chromium, driven by keyboard and mouse |
+//! | [`stage`] | a front that lets a test decide what a page is answered, and when |
 //!
 //! They know nothing of the crate under test but its binary, and panic with the story so far
 //! (the server's log, the program's output) when something takes longer than it ever should.
@@ -24,14 +27,17 @@
     reason = "a tool is complete before every part of it has a test that needs it"
 )]
 
+pub(crate) mod browser;
 pub(crate) mod command;
 pub(crate) mod http;
 pub(crate) mod lifeline;
 pub(crate) mod metrics;
 pub(crate) mod output;
+pub(crate) mod packages;
 pub(crate) mod port;
 pub(crate) mod postgres;
 pub(crate) mod process;
 pub(crate) mod scratch;
 pub(crate) mod service;
+pub(crate) mod stage;
 pub(crate) mod wire;

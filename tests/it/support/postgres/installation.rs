@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::support::lifeline::Leash;
+use crate::support::packages::{apt_get, can_install, has_command};
 use crate::support::process::{Account, Signal};
 
 /// Where versions live side by side: Debian and Ubuntu, Red Hat's own packages, Homebrew on both
@@ -135,12 +136,16 @@ fn newest_first() -> Vec<PathBuf> {
 
 /// Installs the server where that takes no question: by apt-get, as root. Says whether it tried.
 fn install() -> bool {
-    if !rustix::process::geteuid().is_root() || !has_command("apt-get") {
+    const WHAT: &str = "a PostgreSQL server";
+    if !can_install() {
         return false;
     }
     keep_debian_from_starting_a_cluster();
-    apt_get(&["update"]);
-    apt_get(&["install", "--yes", "--no-install-recommends", "postgresql"]);
+    apt_get(&["update"], WHAT);
+    apt_get(
+        &["install", "--yes", "--no-install-recommends", "postgresql"],
+        WHAT,
+    );
     true
 }
 
@@ -154,23 +159,6 @@ fn keep_debian_from_starting_a_cluster() {
             .and_then(|()| fs::write(decision, "create_main_cluster = false\n"));
         written.expect("root can write below /etc");
     }
-}
-
-/// Not on a lifeline: a package manager must not be ended half-way.
-fn apt_get(arguments: &[&str]) {
-    let output = Command::new("apt-get")
-        .args(["-o", "DPkg::Lock::Timeout=300"])
-        .args(arguments)
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        .output()
-        .expect("apt-get is in PATH");
-    assert!(
-        output.status.success(),
-        "apt-get {} failed, and the tests need a PostgreSQL server\n{}{}",
-        arguments.join(" "),
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
 }
 
 /// The command that installs a server on this kind of system.
@@ -195,11 +183,6 @@ fn advice() -> &'static str {
         "see https://www.postgresql.org/download/",
         |(_, command)| command,
     )
-}
-
-fn has_command(name: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| directory.join(name).is_file())
 }
 
 /// The server refuses to run as root: then the user that its package made, or the one that owns
