@@ -97,7 +97,7 @@ pub(super) async fn detach(args: DetachArgs) -> Result<Exit, Failure> {
 }
 
 fn postgres(args: &DatabaseArgs, command: &str) -> Result<PgConnectOptions, Failure> {
-    let chosen = open::database(args)?;
+    let chosen = open::database(args)?.without_pooler()?;
     match chosen.address {
         Address::Postgres(options) => Ok(*options),
         Address::Sqlite(_) if chosen.is_embedded_default => Err(Failure::new(

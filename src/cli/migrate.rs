@@ -5,7 +5,7 @@ use crate::config::{MigrateArgs, TableArgs};
 use crate::store::postgres::{Connections, Deadlines};
 
 pub(super) async fn run(args: MigrateArgs) -> Result<Exit, Failure> {
-    let chosen = open::database(&args.database)?;
+    let chosen = open::database(&args.database)?.without_pooler()?;
     if chosen.is_embedded_default {
         open::make_data_dir(&args.database)?;
     }

@@ -18,6 +18,22 @@ pub(super) struct Chosen {
     pub(super) address: Address,
     /// No database was named: the embedded one, which is ours to make.
     pub(super) is_embedded_default: bool,
+    /// A pooler in transaction mode stands before it.
+    is_pooled: bool,
+}
+
+impl Chosen {
+    /// For commands that change the schema: they need a session of their own.
+    pub(super) fn without_pooler(self) -> Result<Self, Failure> {
+        if self.is_pooled {
+            let error = anyhow!(
+                "this command changes the schema, which a pooler in transaction mode cannot pass on: run it on a direct \
+                 connection, without --behind-pooler"
+            );
+            return Err(Failure::new(Exit::Usage, error));
+        }
+        Ok(self)
+    }
 }
 
 /// Where the embedded database is, in the data directory.
@@ -28,6 +44,7 @@ pub(super) fn database(args: &DatabaseArgs) -> Result<Chosen, Failure> {
         return Ok(Chosen {
             address: Address::Sqlite(args.data_dir.join(EMBEDDED_FILE)),
             is_embedded_default: true,
+            is_pooled: false,
         });
     };
     let address = url
@@ -38,6 +55,7 @@ pub(super) fn database(args: &DatabaseArgs) -> Result<Chosen, Failure> {
     Ok(Chosen {
         address,
         is_embedded_default: false,
+        is_pooled: args.behind_pooler,
     })
 }
 
@@ -67,6 +85,10 @@ pub(super) fn store(
         );
         return Err(Failure::new(Exit::Usage, error));
     }
+    let connections = Connections {
+        are_pooled: chosen.is_pooled,
+        ..connections
+    };
     Ok(chosen.address.open(watched, deadlines, connections))
 }
 

@@ -45,6 +45,11 @@ pub(super) async fn run(args: ServeArgs) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Usage, error));
     }
     let migrate = args.migrate || chosen.is_embedded_default;
+    let chosen = if args.migrate {
+        chosen.without_pooler()?
+    } else {
+        chosen
+    };
     let limits = limits(&args.service);
     let store = open::store(
         chosen,
@@ -74,6 +79,7 @@ fn connections(args: &ServiceArgs, limits: LookupLimits) -> Connections {
     Connections {
         lookups,
         scan: args.scan_connections,
+        are_pooled: false, // the database's own flag says
     }
 }
 

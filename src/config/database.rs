@@ -16,6 +16,11 @@ pub struct DatabaseArgs {
     #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
     pub database_url: Option<secrecy::SecretString>,
 
+    /// A pooler in transaction mode, such as PgBouncer, stands before the database: everything then happens inside
+    /// transactions, and no setting or prepared statement is expected to outlive one.
+    #[arg(long, env = "NAMEGATE_BEHIND_POOLER", value_parser = clap::builder::FalseyValueParser::new())]
+    pub behind_pooler: bool,
+
     /// Where the embedded database is kept, and copies of the filter to restart from.
     #[arg(
         long,

@@ -1,15 +1,45 @@
 //! Connections with deadlines: opened in time, and closed hard when they were interrupted.
+//!
+//! Between us and the server may stand a pooler in transaction mode, which gives every transaction any session it likes.
+//! Then nothing may be expected of a session that another transaction has set or prepared there: everything happens in
+//! transactions of its own, settings are local to them, and no statement is kept prepared.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, Postgres};
-use sqlx::{ConnectOptions, Connection};
+use sqlx::postgres::{PgArguments, PgConnectOptions, PgConnection, PgPool, Postgres};
+use sqlx::query::{Query, QueryScalar};
+use sqlx::{ConnectOptions, Connection, FromRow, SqlSafeStr};
 use tokio::time::timeout;
 
 use crate::gate::StoreError;
 use crate::store::postgres::errors::classify;
+
+/// A statement that is sent seldom, and not kept prepared.
+pub(super) fn query<'q>(sql: impl SqlSafeStr) -> Query<'q, Postgres, PgArguments> {
+    sqlx::query(sql).persistent(false)
+}
+
+/// As [`query`], for one value.
+pub(super) fn query_scalar<'q, O>(sql: impl SqlSafeStr) -> QueryScalar<'q, Postgres, O, PgArguments>
+where
+    (O,): for<'r> FromRow<'r, <Postgres as sqlx::Database>::Row>,
+{
+    sqlx::query_scalar(sql).persistent(false)
+}
+
+/// Begins a transaction, so that a pooler keeps the session for what follows.
+pub(super) async fn begin(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    sqlx::raw_sql("BEGIN").execute(connection).await?;
+    Ok(())
+}
+
+/// Ends a transaction.
+pub(super) async fn commit(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    sqlx::raw_sql("COMMIT").execute(connection).await?;
+    Ok(())
+}
 
 /// Opens a connection of one's own.
 pub(super) async fn open(

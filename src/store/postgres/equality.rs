@@ -28,6 +28,7 @@ use sqlx::{Connection, Row};
 use crate::gate::StoreError;
 use crate::names::MAX_CHARACTERS;
 use crate::store::postgres::equality::expression::Step;
+use crate::store::postgres::connection::query;
 use crate::store::postgres::errors::classify;
 use crate::store::postgres::ident::Identifier;
 
@@ -228,7 +229,7 @@ pub(super) async fn detect(
         .await
         .map_err(classify)?;
     let described = describe_column(&mut transaction, table, column).await?;
-    let indexes = sqlx::query(
+    let indexes = query(
         "SELECT quote_ident(x.relname),
                 i.indisvalid AND i.indisready AND i.indislive,
                 i.indpred IS NOT NULL,
@@ -285,7 +286,7 @@ async fn describe_column(
     table: &str,
     column: &Identifier,
 ) -> Result<Column, StoreError> {
-    let row = sqlx::query(
+    let row = query(
         "WITH RECURSIVE base (oid, under, modifier) AS (
              SELECT t.oid, t.typbasetype, CASE WHEN t.typbasetype = 0 THEN a.atttypmod ELSE t.typtypmod END
                FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid

@@ -18,6 +18,11 @@ pub(super) fn classify(error: sqlx::Error) -> StoreError {
         };
     };
     match state(database.as_ref()).as_str() {
+        // PgBouncer, about what a session is set up with
+        "08P01" if database.message().contains("startup parameter") => StoreError::Unfit(format!(
+            "what is reached is a pooler ({}): if it is one in transaction mode, say --behind-pooler",
+            database.message()
+        )),
         // invalid authorization; no such database
         "28000" | "28P01" | "3D000" => StoreError::Refused(error),
         // shut down, crashed, starting up; too many connections; connection exceptions

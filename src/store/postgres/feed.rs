@@ -24,13 +24,13 @@ use uuid::Uuid;
 use crate::gate::freshness::Moment;
 use crate::gate::{Bookmark, Distrust, Extent, Feed, Poll, Sink, StoreError};
 use crate::store::postgres::certificate::{Certified, Standing};
-use crate::store::postgres::connection::{open, within};
+use crate::store::postgres::connection::{begin, commit, open, query, query_scalar, within};
 use crate::store::postgres::errors::classify;
 use crate::store::postgres::lookup::Statement;
 use crate::store::postgres::mark::Mark;
 use crate::store::postgres::scan::Scan;
 use crate::store::postgres::snapshot::Snapshot;
-use crate::store::postgres::{Watched, look};
+use crate::store::postgres::{Connections, Watched, look};
 
 const CERTIFY_EVERY: Duration = Duration::from_secs(1);
 const LONGEST_PATIENCE: Duration = Duration::from_mins(5);
@@ -64,6 +64,8 @@ pub(super) struct PostgresFeed {
     connection: Option<PgConnection>,
     /// Connections that a scan reads on.
     lanes: usize,
+    /// A pooler stands between: see [`connection`](super::connection).
+    is_pooled: bool,
     /// Between `begin` and `scan`.
     scan: Option<Scan>,
     /// Known from `begin` on.
@@ -98,7 +100,7 @@ impl PostgresFeed {
         watched: Watched,
         lookups: Arc<Statement>,
         deadline: Duration,
-        lanes: usize,
+        connections: Connections,
     ) -> Self {
         let options = options.application_name("namegate feed");
         Self {
@@ -109,7 +111,8 @@ impl PostgresFeed {
             patience: deadline,
             consumer: Uuid::new_v4(),
             connection: None,
-            lanes,
+            lanes: connections.scan as usize,
+            is_pooled: connections.are_pooled,
             scan: None,
             past: None,
         }
@@ -126,17 +129,19 @@ impl PostgresFeed {
 
     async fn register(&mut self) -> Result<(), StoreError> {
         let mut connection = self.connection().await?;
-        let register = sqlx::query("SELECT namegate.register($1, $2)")
+        let register = query("SELECT namegate.register($1, $2)")
             .bind(self.consumer)
             .bind(Uuid::new_v4());
+        within(self.deadline, begin(&mut connection)).await?;
         within(self.deadline, register.execute(&mut connection)).await?;
+        within(self.deadline, commit(&mut connection)).await?;
         self.connection = Some(connection);
         Ok(())
     }
 
     /// What later polls are compared with, read in the scan's own snapshot.
     async fn facts(&self, scan: &mut Scan) -> Result<Facts, StoreError> {
-        let facts = sqlx::query(FACTS).fetch_one(scan.exporter());
+        let facts = query(FACTS).fetch_one(scan.exporter());
         Facts::read(
             &within(self.deadline, facts).await?,
             &self.watched.table.to_string(),
@@ -161,15 +166,14 @@ impl PostgresFeed {
         to: &Snapshot,
     ) -> Result<(), StoreError> {
         let certify =
-            sqlx::query_scalar::<_, bool>("SELECT namegate.certify($1, $2, $3::text::pg_snapshot)")
+            query_scalar::<bool>("SELECT namegate.certify($1, $2, $3::text::pg_snapshot)")
                 .bind(self.consumer)
                 .bind(nonce)
                 .bind(to.to_text());
         if !within(self.deadline, certify.fetch_one(&mut *connection)).await? {
             return Err(StoreError::Distrusted(Distrust::Certificate));
         }
-        within(self.deadline, sqlx::raw_sql("COMMIT").execute(connection)).await?;
-        Ok(())
+        within(self.deadline, commit(connection)).await
     }
 
     async fn poll_once(&mut self, into: &mut dyn Sink) -> Result<(Poll, Standing), StoreError> {
@@ -184,10 +188,13 @@ impl PostgresFeed {
         let certifying = asked_at.since(past.certified_at) >= CERTIFY_EVERY;
         if certifying {
             within(deadline, begin_certifying(&mut connection)).await?;
+        } else if self.is_pooled {
+            within(deadline, begin(&mut connection)).await?;
         }
 
         let (xmax, running) = past.certified.position().poll_arguments();
         let mut answer = sqlx::query(POLL)
+            .persistent(!self.is_pooled)
             .bind(consumer)
             .bind(xmax)
             .bind(running)
@@ -211,6 +218,9 @@ impl PostgresFeed {
         }
         drop(answer);
 
+        if !certifying && self.is_pooled {
+            within(deadline, commit(&mut connection)).await?;
+        }
         if certifying {
             let nonce = past.certified.draw_nonce();
             match self.certify(&mut connection, nonce, &header.snapshot).await {
@@ -264,12 +274,17 @@ impl PostgresFeed {
             return;
         };
         let prune =
-            sqlx::query("SELECT namegate.prune($1::text::interval, $2::text::interval, $3)")
+            query("SELECT namegate.prune($1::text::interval, $2::text::interval, $3)")
                 .bind(PRUNE_KEEP)
                 .bind(PRUNE_EXPIRY)
                 .bind(PRUNE_AT_MOST);
-        match within(self.deadline, prune.execute(&mut connection)).await {
-            Ok(_) => self.connection = Some(connection),
+        let pruned = async {
+            begin(&mut connection).await?;
+            prune.execute(&mut connection).await?;
+            commit(&mut connection).await
+        };
+        match within(self.deadline, pruned).await {
+            Ok(()) => self.connection = Some(connection),
             Err(error) => tracing::warn!(error = %error, "the outbox could not be pruned"),
         }
     }
@@ -324,14 +339,13 @@ impl Feed for PostgresFeed {
             fingerprint: past.fingerprint.clone(),
         };
         // Committed after the certificate of this position, so whatever history has the mark has the certificate too.
-        let place = sqlx::query("SELECT namegate.place($1, $2, $3::text::pg_snapshot)")
+        let place = query("SELECT namegate.place($1, $2, $3::text::pg_snapshot)")
             .bind(mark.consumer)
             .bind(mark.nonce)
             .bind(&mark.position);
         within(self.deadline, begin_certifying(&mut connection)).await?;
         within(self.deadline, place.execute(&mut connection)).await?;
-        let commit = sqlx::raw_sql("COMMIT").execute(&mut connection);
-        within(self.deadline, commit).await?;
+        within(self.deadline, commit(&mut connection)).await?;
         self.connection = Some(connection);
         Ok(mark.into())
     }
@@ -339,8 +353,9 @@ impl Feed for PostgresFeed {
     async fn resume(&mut self, bookmark: &Bookmark) -> Result<(), StoreError> {
         let mark = Mark::try_from(bookmark)?;
         let mut connection = self.connection().await?;
+        within(self.deadline, begin_certifying(&mut connection)).await?;
         let table = look(self.deadline, &mut connection, &self.watched, &self.lookups).await?;
-        let facts = sqlx::query(FACTS).fetch_one(&mut connection);
+        let facts = query(FACTS).fetch_one(&mut connection);
         let facts = Facts::read(&within(self.deadline, facts).await?, &table)?;
         if facts.system_identifier != mark.system_identifier {
             return Err(StoreError::Distrusted(Distrust::Identity));
@@ -350,15 +365,13 @@ impl Feed for PostgresFeed {
         }
         let nonce = Uuid::new_v4();
         let resume =
-            sqlx::query_scalar::<_, Option<String>>("SELECT namegate.resume($1, $2, $3, $4)")
+            query_scalar::<Option<String>>("SELECT namegate.resume($1, $2, $3, $4)")
                 .bind(mark.consumer)
                 .bind(mark.nonce)
                 .bind(self.consumer)
                 .bind(nonce);
-        within(self.deadline, begin_certifying(&mut connection)).await?;
         let position = within(self.deadline, resume.fetch_one(&mut connection)).await?;
-        let commit = sqlx::raw_sql("COMMIT").execute(&mut connection);
-        within(self.deadline, commit).await?;
+        within(self.deadline, commit(&mut connection)).await?;
         if position.as_ref() != Some(&mark.position) {
             return Err(StoreError::Distrusted(Distrust::Certificate));
         }
@@ -373,8 +386,13 @@ impl Feed for PostgresFeed {
         let Ok(mut connection) = self.connection().await else {
             return;
         };
-        let leave = sqlx::query("SELECT namegate.unregister($1)").bind(self.consumer);
-        if let Err(error) = within(self.deadline, leave.execute(&mut connection)).await {
+        let leave = query("SELECT namegate.unregister($1)").bind(self.consumer);
+        let left = async {
+            begin(&mut connection).await?;
+            leave.execute(&mut connection).await?;
+            commit(&mut connection).await
+        };
+        if let Err(error) = within(self.deadline, left).await {
             tracing::debug!(error = %error, "the place in the outbox was not given up; it expires by itself");
         }
         drop(timeout(self.deadline, connection.close()).await);

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use crate::gate::StoreError;
 use crate::store::postgres::Watched;
 use crate::store::postgres::equality::{self, Equality};
+use crate::store::postgres::connection::{query, query_scalar};
 use crate::store::postgres::errors::classify;
 
 /// PostgreSQL 14: the oldest with every function the feed stands on, and still maintained.
@@ -60,7 +61,7 @@ pub(super) async fn how_to_ask(
 
 /// Version, role and encoding of the server.
 pub(super) async fn server(connection: &mut PgConnection) -> Result<(), StoreError> {
-    let row = sqlx::query(
+    let row = query(
         "SELECT current_setting('server_version_num')::int, current_setting('server_version'),
                 pg_catalog.pg_is_in_recovery(), current_setting('server_encoding')",
     )
@@ -98,7 +99,7 @@ async fn table(
     watched: &Watched,
 ) -> Result<(String, bool), StoreError> {
     let Watched { table, column, .. } = watched;
-    let row = sqlx::query(
+    let row = query(
         "SELECT found.oid IS NOT NULL,
                 a.attnum IS NOT NULL,
                 coalesce(has_column_privilege(found.oid, a.attnum, 'SELECT'), false),
@@ -145,7 +146,7 @@ async fn table(
 /// The outbox, its functions, and all four triggers on the table.
 async fn feed(connection: &mut PgConnection, watched: &Watched) -> Result<String, StoreError> {
     let Watched { table, column, .. } = watched;
-    let installed: bool = sqlx::query_scalar("SELECT to_regclass('namegate.meta') IS NOT NULL")
+    let installed: bool = query_scalar("SELECT to_regclass('namegate.meta') IS NOT NULL")
         .fetch_one(&mut *connection)
         .await
         .map_err(classify)?;
@@ -155,7 +156,7 @@ async fn feed(connection: &mut PgConnection, watched: &Watched) -> Result<String
              make the sample table with its feed"
         ));
     }
-    let row = sqlx::query(
+    let row = query(
         "SELECT namegate.armed_triggers(), to_regclass(source_table) = to_regclass($1), source_column = $2,
                 source_table
            FROM namegate.watched()",
@@ -178,7 +179,7 @@ async fn feed(connection: &mut PgConnection, watched: &Watched) -> Result<String
             "the triggers of the change feed on {table} are missing or disabled: names would be lost"
         ));
     }
-    let is_logged: bool = sqlx::query_scalar(
+    let is_logged: bool = query_scalar(
         "SELECT relpersistence = 'p' FROM pg_class WHERE oid = to_regclass('namegate.outbox')",
     )
     .fetch_optional(connection)

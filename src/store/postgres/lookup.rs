@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::gate::StoreError;
 use crate::names::Canonical;
 use crate::store::postgres::Watched;
-use crate::store::postgres::connection::Borrowed;
+use crate::store::postgres::connection::{Borrowed, commit};
 use crate::store::postgres::equality::Equality;
 use crate::store::postgres::errors::{classify, is_broken};
 use crate::store::postgres::fitness::{self, Fit};
@@ -21,6 +21,8 @@ use crate::store::postgres::fitness::{self, Fit};
 #[derive(Debug, Default)]
 pub(super) struct Statement {
     known: ArcSwapOption<Known>,
+    /// What a lookup begins with when a pooler stands between; otherwise the session is set up as it should be.
+    begin: Option<String>,
 }
 
 #[derive(Debug)]
@@ -33,6 +35,14 @@ struct Known {
 }
 
 impl Statement {
+    /// Asked in a transaction of its own, with these settings.
+    pub(super) fn in_a_transaction(settings: &str) -> Self {
+        Self {
+            begin: Some(format!("BEGIN READ ONLY; {settings}")),
+            ..Self::default()
+        }
+    }
+
     /// From now on asks as `fit` says. Its table has its schema, so that no other table can shadow it.
     pub(super) fn ask_as(&self, fit: &Fit) {
         let is_verified = self.is_verified(&fit.equality);
@@ -119,7 +129,7 @@ async fn on_a_live_connection(
             }
             Err(error) if is_broken(&error) && tries > 0 => {}
             Err(error) => {
-                if !is_broken(&error) {
+                if !is_broken(&error) && statement.begin.is_none() {
                     connection.give_back();
                 }
                 return Err(error);
@@ -135,16 +145,25 @@ async fn ask(
     statement: &Statement,
     asked: &[&str],
 ) -> Result<PgRow, StoreError> {
+    if let Some(begin) = &statement.begin {
+        let begin = sqlx::raw_sql(AssertSqlSafe(begin.as_str())).execute(&mut *connection);
+        begin.await.map_err(classify)?;
+    }
     if statement.known.load().is_none() {
         statement.ask_as(&fitness::how_to_ask(connection, watched).await?);
     }
     let known = statement.known.load_full();
     let known = known.ok_or(StoreError::Garbled("a lookup that nobody knows how to ask"))?;
-    sqlx::query(AssertSqlSafe(known.text.as_str()))
+    let row = sqlx::query(AssertSqlSafe(known.text.as_str()))
+        .persistent(statement.begin.is_none())
         .bind(asked)
-        .fetch_one(connection)
+        .fetch_one(&mut *connection)
         .await
-        .map_err(classify)
+        .map_err(classify)?;
+    if statement.begin.is_some() {
+        commit(connection).await.map_err(classify)?;
+    }
+    Ok(row)
 }
 
 fn read(row: &PgRow, asked: usize) -> Result<Vec<bool>, StoreError> {

@@ -30,6 +30,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 
 use crate::gate::{Bookmark, Claim, Extent, Feed, Store, StoreError, Walk};
 use crate::names::Canonical;
+use crate::store::postgres::connection::{begin, commit, query, within};
 use crate::store::postgres::equality::Demand;
 use crate::store::postgres::feed::PostgresFeed;
 use crate::store::postgres::ident::{Identifier, TableName};
@@ -75,6 +76,8 @@ pub struct Connections {
     pub lookups: u32,
     /// Ranges of the table that are read at one time; one more connection holds their snapshot open.
     pub scan: u32,
+    /// A pooler in transaction mode stands between us and the server.
+    pub are_pooled: bool,
 }
 
 impl Default for Connections {
@@ -82,6 +85,7 @@ impl Default for Connections {
         Self {
             lookups: 2,
             scan: 4,
+            are_pooled: false,
         }
     }
 }
@@ -94,7 +98,7 @@ pub struct PostgresStore {
     watched: Watched,
     deadlines: Deadlines,
     lookup_statement: Arc<lookup::Statement>,
-    scan_lanes: usize,
+    connections: Connections,
 }
 
 impl PostgresStore {
@@ -107,29 +111,33 @@ impl PostgresStore {
         connections: Connections,
     ) -> Self {
         let options = options.application_name("namegate");
+        let (options, lookups, writes, statement) = if connections.are_pooled {
+            // A pooler refuses start-up settings that it does not know, and cannot keep them for us anyway.
+            let options = options.extra_float_digits(None);
+            let statement = lookup::Statement::in_a_transaction(&local(&lookup_settings(deadlines)));
+            (options.clone(), options.clone(), options, statement)
+        } else {
+            let lookups = options.clone().options(lookup_settings(deadlines));
+            let writes = options.clone().options([giving_up_before(deadlines.write)]);
+            (options, lookups, writes, lookup::Statement::default())
+        };
         let lookups = PgPoolOptions::new()
             .max_connections(connections.lookups)
             .acquire_timeout(deadlines.lookup)
             .test_before_acquire(false) // a round trip for each question; a stale connection is noticed and replaced
-            .connect_lazy_with(
-                // A plan made while the table was small would read all of it for as long as the plan is kept.
-                giving_up_before(deadlines.lookup, &options)
-                    .options([("enable_seqscan", "off"), ("jit", "off")])
-                    // Rows that a policy hides from us would look free. So they are an error instead.
-                    .options([("row_security", "off")]),
-            );
+            .connect_lazy_with(lookups);
         let writes = PgPoolOptions::new()
             .max_connections(4)
             .acquire_timeout(deadlines.write)
-            .connect_lazy_with(giving_up_before(deadlines.write, &options));
+            .connect_lazy_with(writes);
         Self {
             options,
             lookups,
             writes,
             watched,
             deadlines,
-            lookup_statement: Arc::default(),
-            scan_lanes: connections.scan as usize,
+            lookup_statement: Arc::new(statement),
+            connections,
         }
     }
 }
@@ -157,12 +165,29 @@ async fn look(
     Ok(fit.table)
 }
 
+/// What a session must be like in which names are confirmed.
+fn lookup_settings(deadlines: Deadlines) -> [(&'static str, String); 4] {
+    let off = |name| (name, "off".to_owned());
+    [
+        giving_up_before(deadlines.lookup),
+        // A plan made while the table was small would read all of it for as long as the plan is kept.
+        off("enable_seqscan"),
+        off("jit"),
+        // Rows that a policy hides from us would look free. So they are an error instead.
+        off("row_security"),
+    ]
+}
+
 /// The server gives up a little before we do: otherwise every deadline would leave a backend waiting on its lock.
-fn giving_up_before(deadline: Duration, options: &PgConnectOptions) -> PgConnectOptions {
+fn giving_up_before(deadline: Duration) -> (&'static str, String) {
     let server_side = format!("{}ms", deadline.mul_f64(0.9).as_millis());
-    options
-        .clone()
-        .options([("statement_timeout", server_side)])
+    ("statement_timeout", server_side)
+}
+
+/// The same settings for one transaction.
+fn local(settings: &[(&'static str, String)]) -> String {
+    let set = |(name, value): &(&str, String)| format!("SET LOCAL {name} = '{value}'");
+    settings.iter().map(set).collect::<Vec<_>>().join("; ")
 }
 
 #[async_trait]
@@ -204,6 +229,7 @@ impl Store for PostgresStore {
 
     async fn probe(&self) -> Result<(), StoreError> {
         let mut connection = connection::open(&self.options, self.deadlines.feed).await?;
+        within(self.deadlines.feed, begin(&mut connection)).await?;
         look(
             self.deadlines.feed,
             &mut connection,
@@ -224,7 +250,7 @@ impl Store for PostgresStore {
             self.watched.clone(),
             Arc::clone(&self.lookup_statement),
             self.deadlines.feed,
-            self.scan_lanes,
+            self.connections,
         );
         Ok(Box::new(feed))
     }
@@ -247,9 +273,10 @@ impl Store for PostgresStore {
     async fn forget(&self, bookmark: &Bookmark) -> Result<(), StoreError> {
         let mark = Mark::try_from(bookmark)?;
         let mut connection = connection::open(&self.options, self.deadlines.feed).await?;
-        let leave = sqlx::query("SELECT namegate.unregister($1)").bind(mark.consumer);
-        connection::within(self.deadlines.feed, leave.execute(&mut connection)).await?;
-        Ok(())
+        let leave = query("SELECT namegate.unregister($1)").bind(mark.consumer);
+        within(self.deadlines.feed, begin(&mut connection)).await?;
+        within(self.deadlines.feed, leave.execute(&mut connection)).await?;
+        within(self.deadlines.feed, commit(&mut connection)).await
     }
 
     fn describe(&self) -> String {

@@ -27,7 +27,7 @@ use tokio::time::timeout;
 use crate::gate::freshness::Moment;
 use crate::gate::{Extent, Sink, StoreError, Walk};
 use crate::store::postgres::binary_copy::OneColumn;
-use crate::store::postgres::connection::{open, within};
+use crate::store::postgres::connection::{commit, open, query, query_scalar, within};
 use crate::store::postgres::errors::classify;
 use crate::store::postgres::ident::Identifier;
 use crate::store::postgres::lookup::Statement;
@@ -65,11 +65,11 @@ impl Scan {
         deadline: Duration,
     ) -> Result<Self, StoreError> {
         let mut exporter = open(options, deadline).await?;
-        let table = look(deadline, &mut exporter, watched, lookups).await?;
         let begin = sqlx::raw_sql("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
         within(deadline, begin.execute(&mut exporter)).await?;
         within(deadline, free_of_timeouts(&mut exporter)).await?;
-        let export = sqlx::query_scalar("SELECT pg_export_snapshot()").fetch_one(&mut exporter);
+        let table = look(deadline, &mut exporter, watched, lookups).await?;
+        let export = query_scalar("SELECT pg_export_snapshot()").fetch_one(&mut exporter);
         let snapshot_id = within(deadline, export).await?;
         Ok(Self {
             exporter,
@@ -89,7 +89,7 @@ impl Scan {
     /// Rows that hold a name. A real count: sizing from an estimate made filters elsewhere far too small or too big.
     pub(super) async fn count(&mut self) -> Result<u64, StoreError> {
         let count = format!("SELECT count({}) FROM {}", self.watched.column, self.table);
-        let count = sqlx::query_scalar::<_, i64>(AssertSqlSafe(count));
+        let count = query_scalar::<i64>(AssertSqlSafe(count));
         let rows = within(COUNT_DEADLINE, count.fetch_one(&mut self.exporter)).await?;
         Ok(u64::try_from(rows).unwrap_or(0))
     }
@@ -131,8 +131,7 @@ impl Scan {
             whole(ended)?;
         }
         // The commit must succeed: only then was the snapshot held open to the end.
-        let commit = sqlx::raw_sql("COMMIT").execute(&mut self.exporter);
-        within(self.deadline, commit).await?;
+        within(self.deadline, commit(&mut self.exporter)).await?;
         drop(timeout(self.deadline, self.exporter.close()).await);
         Ok(rows)
     }
@@ -140,7 +139,7 @@ impl Scan {
     /// The statements that together read `extent`, in the exporter's snapshot.
     async fn plan(&mut self, extent: Extent) -> Result<Vec<String>, StoreError> {
         // What is read directly must be a plain table that the role may read and whose rows no policy hides.
-        let leaves = sqlx::query(
+        let leaves = query(
             "SELECT format('%I.%I', n.nspname, c.relname),
                     pg_relation_size(c.oid) / current_setting('block_size')::bigint,
                     c.relkind = 'r' AND a.amname = 'heap' AND NOT row_security_active(c.oid)
@@ -311,8 +310,7 @@ impl Lane {
         while let Some(range) = self.next_range() {
             self.copy(&mut connection, &range).await?;
         }
-        let commit = sqlx::raw_sql("COMMIT").execute(&mut connection);
-        within(self.deadline, commit).await?;
+        within(self.deadline, commit(&mut connection)).await?;
         drop(timeout(self.deadline, connection.close()).await);
         Ok(())
     }

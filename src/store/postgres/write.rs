@@ -7,7 +7,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool};
 
 use crate::gate::{Claim, StoreError};
 use crate::names::Canonical;
-use crate::store::postgres::connection::{self, Borrowed, within};
+use crate::store::postgres::connection::{self, Borrowed, query, within};
 use crate::store::postgres::errors::{classify, state};
 
 /// The constraint that says *taken*; a violation of any other is an error of its own.
@@ -39,7 +39,7 @@ async fn in_a_transaction(
     before_commit: &(dyn Fn() + Send + Sync),
 ) -> Result<Claim, StoreError> {
     let mut transaction = connection.begin().await.map_err(classify)?;
-    let inserted = sqlx::query("INSERT INTO users (username, canonical) VALUES ($1, $2)")
+    let inserted = query("INSERT INTO users (username, canonical) VALUES ($1, $2)")
         .bind(username)
         .bind(canonical.as_str())
         .execute(&mut *transaction)
@@ -81,7 +81,7 @@ pub(super) async fn import(
         .iter()
         .map(|(_, canonical)| canonical.as_str())
         .collect();
-    let insert = sqlx::query(
+    let insert = query(
         "INSERT INTO users (username, canonical) SELECT * FROM unnest($1::text[], $2::text[])
          ON CONFLICT (canonical) DO NOTHING",
     )

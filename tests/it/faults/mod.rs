@@ -11,6 +11,7 @@ mod crash;
 mod freeze;
 mod link;
 mod oracle;
+mod pooler;
 mod scan;
 mod schema;
 mod start;

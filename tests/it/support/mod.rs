@@ -11,6 +11,7 @@
 //! | [`output`] | what a running program prints |
 //! | [`port`] | TCP ports that stay free while nobody listens |
 //! | [`postgres`] | a PostgreSQL server of its own, to crash, freeze and restart |
+//! | [`pooler`] | a PgBouncer between a server and its clients |
 //! | [`wire`] | a network link to cut, stall and slow down |
 //! | [`http`] | an HTTP/1.1 client that can also send what no client would |
 //! | [`metrics`] | numbers out of a metrics page |
@@ -34,6 +35,7 @@ pub(crate) mod lifeline;
 pub(crate) mod metrics;
 pub(crate) mod output;
 pub(crate) mod packages;
+pub(crate) mod pooler;
 pub(crate) mod port;
 pub(crate) mod postgres;
 pub(crate) mod process;

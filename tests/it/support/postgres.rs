@@ -35,7 +35,7 @@ use tokio::sync::OnceCell;
 use super::command::{self, Finished};
 use super::http::percent_encoded;
 use super::lifeline::Leashed;
-use super::process::{self, Pid, Signal};
+use super::process::{self, Account, Pid, Signal};
 use super::scratch::ScratchDir;
 
 pub(crate) use builder::{Builder, Durability};
@@ -43,7 +43,7 @@ pub(crate) use database::{Database, TURKISH};
 use installation::Installation;
 
 /// The superuser that every cluster has, without a password.
-const SUPERUSER: &str = "postgres";
+pub(crate) const SUPERUSER: &str = "postgres";
 
 /// More than any state change takes on a busy machine; passing it means that the server hangs.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -359,6 +359,12 @@ impl Drop for Cluster {
         }
     }
 }
+
+/// The user that servers run as: root's stand-in where the tests run as root.
+pub(crate) fn server_account() -> Option<Account> {
+    Installation::ready().account
+}
+
 
 /// `database` of the server that `port` of 127.0.0.1 leads to, as the superuser.
 fn url(port: u16, database: &str) -> String {

@@ -22,6 +22,7 @@ use crate::names::{FilterKey, fold_probes};
 use crate::store::postgres::connection::within;
 use crate::store::postgres::equality::expression::Step;
 use crate::store::postgres::equality::{Equality, Kind, Rule, apply};
+use crate::store::postgres::connection::query;
 use crate::store::postgres::errors::classify;
 
 /// For each question: a server that is slow to lower-case a megabyte is broken.
@@ -120,7 +121,7 @@ async fn changed_by(
           CROSS JOIN LATERAL (SELECT ({mapping})::pg_catalog.text AS name) AS mapped
           WHERE mapped.name COLLATE \"C\" <> asked.name COLLATE \"C\""
     );
-    let asked = sqlx::query(AssertSqlSafe(question)).bind(texts);
+    let asked = query(AssertSqlSafe(question)).bind(texts);
     let rows = within(DEADLINE, asked.fetch_all(connection)).await?;
     let pair = |row: &PgRow| {
         let text = text_at(texts, row.try_get(0).map_err(classify)?)?;
@@ -140,7 +141,7 @@ async fn called_equal(
            FROM unnest($1::text[]) WITH ORDINALITY AS asked(name, at)
           GROUP BY {compared} HAVING count(*) > 1"
     );
-    let asked = sqlx::query(AssertSqlSafe(question)).bind(texts);
+    let asked = query(AssertSqlSafe(question)).bind(texts);
     let mut pairs = Vec::new();
     for row in within(DEADLINE, asked.fetch_all(connection)).await? {
         let group: Vec<i32> = row.try_get(0).map_err(classify)?;
