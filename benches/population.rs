@@ -25,6 +25,7 @@ use namegate::gate::{Recall, Sink, Store, TakenCache};
 use namegate::names::{Canonical, FilterKey};
 use namegate::population::{Keeper, Population, PopulationSettings, State, Status, Wish};
 use namegate::store::Address;
+use namegate::store::postgres::equality::Demand;
 use namegate::store::postgres::{Connections, Deadlines, Watched};
 use namegate::telemetry::Metrics;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
@@ -94,6 +95,7 @@ impl Bench {
         let watched = Watched {
             table: "users".parse().expect("a table"),
             column: "canonical".parse().expect("a column"),
+            equality: Demand::Auto,
         };
         let address: Address = self.url.parse().expect("a database URL");
         let connections = Connections {
@@ -179,7 +181,7 @@ impl Bench {
                 .collect();
             median(ratios.into_iter())
         };
-        let mut line = |what: &str, times: &[f64]| {
+        let line = |what: &str, times: &[f64]| {
             let seconds = median(times.iter().copied());
             println!(
                 "| {what} | {seconds:.2} | {:.2} M | {:.2} |",

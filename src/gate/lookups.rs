@@ -168,8 +168,16 @@ impl Lookups {
         let asked: Vec<Canonical> = names.iter().flat_map(Spellings::iter).cloned().collect();
         if let Ok(Ok(held)) = timeout(limits.deadline, store.held(&asked)).await {
             let mut held = held.into_iter();
-            let mut of = |name: &Spellings| held.by_ref().take(name.iter().count()).filter(|held| *held).count();
-            return names.iter().map(|name| Found::InDatabase(of(name) > 0)).collect();
+            let mut of = |name: &Spellings| {
+                held.by_ref()
+                    .take(name.iter().count())
+                    .filter(|held| *held)
+                    .count()
+            };
+            return names
+                .iter()
+                .map(|name| Found::InDatabase(of(name) > 0))
+                .collect();
         }
         metrics.lookup_failures.inc_by(names.len() as u64);
         vec![Found::Nothing; names.len()]

@@ -50,7 +50,8 @@ impl Gate {
             .iter()
             .map(|name| FilterKey::of(name.canonical().as_str()))
             .collect();
-        let canonicals: Vec<Canonical> = names.iter().map(|name| name.canonical().clone()).collect();
+        let canonicals: Vec<Canonical> =
+            names.iter().map(|name| name.canonical().clone()).collect();
         let memories = self.recall.of_many(&keys, &canonicals);
         let asked = keys
             .into_iter()

@@ -27,8 +27,8 @@ use sqlx::{Connection, Row};
 
 use crate::gate::StoreError;
 use crate::names::MAX_CHARACTERS;
-use crate::store::postgres::equality::expression::Step;
 use crate::store::postgres::connection::query;
+use crate::store::postgres::equality::expression::Step;
 use crate::store::postgres::errors::classify;
 use crate::store::postgres::ident::Identifier;
 

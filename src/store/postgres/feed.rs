@@ -273,11 +273,10 @@ impl PostgresFeed {
         let Some(mut connection) = self.connection.take() else {
             return;
         };
-        let prune =
-            query("SELECT namegate.prune($1::text::interval, $2::text::interval, $3)")
-                .bind(PRUNE_KEEP)
-                .bind(PRUNE_EXPIRY)
-                .bind(PRUNE_AT_MOST);
+        let prune = query("SELECT namegate.prune($1::text::interval, $2::text::interval, $3)")
+            .bind(PRUNE_KEEP)
+            .bind(PRUNE_EXPIRY)
+            .bind(PRUNE_AT_MOST);
         let pruned = async {
             begin(&mut connection).await?;
             prune.execute(&mut connection).await?;
@@ -364,12 +363,11 @@ impl Feed for PostgresFeed {
             return Err(StoreError::Distrusted(Distrust::Fingerprint));
         }
         let nonce = Uuid::new_v4();
-        let resume =
-            query_scalar::<Option<String>>("SELECT namegate.resume($1, $2, $3, $4)")
-                .bind(mark.consumer)
-                .bind(mark.nonce)
-                .bind(self.consumer)
-                .bind(nonce);
+        let resume = query_scalar::<Option<String>>("SELECT namegate.resume($1, $2, $3, $4)")
+            .bind(mark.consumer)
+            .bind(mark.nonce)
+            .bind(self.consumer)
+            .bind(nonce);
         let position = within(self.deadline, resume.fetch_one(&mut connection)).await?;
         within(self.deadline, commit(&mut connection)).await?;
         if position.as_ref() != Some(&mark.position) {

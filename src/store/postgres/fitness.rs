@@ -8,8 +8,8 @@ use tokio::time::timeout;
 
 use crate::gate::StoreError;
 use crate::store::postgres::Watched;
-use crate::store::postgres::equality::{self, Equality};
 use crate::store::postgres::connection::{query, query_scalar};
+use crate::store::postgres::equality::{self, Equality};
 use crate::store::postgres::errors::classify;
 
 /// PostgreSQL 14: the oldest with every function the feed stands on, and still maintained.

@@ -114,7 +114,8 @@ impl PostgresStore {
         let (options, lookups, writes, statement) = if connections.are_pooled {
             // A pooler refuses start-up settings that it does not know, and cannot keep them for us anyway.
             let options = options.extra_float_digits(None);
-            let statement = lookup::Statement::in_a_transaction(&local(&lookup_settings(deadlines)));
+            let statement =
+                lookup::Statement::in_a_transaction(&local(&lookup_settings(deadlines)));
             (options.clone(), options.clone(), options, statement)
         } else {
             let lookups = options.clone().options(lookup_settings(deadlines));

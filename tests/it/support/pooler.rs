@@ -93,7 +93,10 @@ fn program() -> &'static Path {
                 can_install().then(|| {
                     const WHAT: &str = "PgBouncer";
                     apt_get(&["update"], WHAT);
-                    apt_get(&["install", "--yes", "--no-install-recommends", "pgbouncer"], WHAT);
+                    apt_get(
+                        &["install", "--yes", "--no-install-recommends", "pgbouncer"],
+                        WHAT,
+                    );
                 })?;
                 find()
             })

@@ -365,7 +365,6 @@ pub(crate) fn server_account() -> Option<Account> {
     Installation::ready().account
 }
 
-
 /// `database` of the server that `port` of 127.0.0.1 leads to, as the superuser.
 fn url(port: u16, database: &str) -> String {
     format!("postgres://{SUPERUSER}@127.0.0.1:{port}/{database}")

@@ -19,10 +19,10 @@ use sqlx::{AssertSqlSafe, Row};
 
 use crate::gate::StoreError;
 use crate::names::{FilterKey, fold_probes};
+use crate::store::postgres::connection::query;
 use crate::store::postgres::connection::within;
 use crate::store::postgres::equality::expression::Step;
 use crate::store::postgres::equality::{Equality, Kind, Rule, apply};
-use crate::store::postgres::connection::query;
 use crate::store::postgres::errors::classify;
 
 /// For each question: a server that is slow to lower-case a megabyte is broken.
