@@ -288,8 +288,7 @@ impl Memory {
     /// independent events: it lies within four times the square root of this around it, but for one time in 10,000.
     #[must_use]
     pub fn expected_lost(&self) -> f64 {
-        let since = real(self.loss.genuine_since);
-        self.loss.expected + since * f64::midpoint(self.loss.rate, self.loss_rate())
+        self.loss.expected_by(self.loss_rate())
     }
 
     /// Whether the newest generation holds more ids than planned.
@@ -301,8 +300,7 @@ impl Memory {
 
     fn update_rate(&mut self) {
         let rate = self.loss_rate();
-        let since = real(self.loss.genuine_since);
-        self.loss.expected += since * f64::midpoint(self.loss.rate, rate);
+        self.loss.expected = self.loss.expected_by(rate);
         let newest = self.newest();
         let update_at = newest.ids + (newest.filter.sizing().capacity / 1000).max(1);
         self.loss.genuine_since = 0;
@@ -316,10 +314,19 @@ impl Memory {
 struct Loss {
     expected: f64,
     rate: f64,
-    /// Genuine messages since the rate was computed.
+    /// Ids admitted since the rate was computed.
     genuine_since: u64,
     /// Ids in the newest generation at which it is computed again.
     update_at: u64,
+}
+
+impl Loss {
+    /// The expectation by the time the rate has become `rate`. Only admitted ids are known to be genuine; for each of
+    /// them, `p / (1 - p)` others were not.
+    fn expected_by(&self, rate: f64) -> f64 {
+        let odds = |rate: f64| rate / (1.0 - rate).max(f64::EPSILON);
+        self.expected + real(self.genuine_since) * f64::midpoint(odds(self.rate), odds(rate))
+    }
 }
 
 #[allow(

@@ -3,6 +3,7 @@
 mod bad_input;
 mod commands;
 mod conformance;
+mod dedup;
 mod faults;
 mod fixtures;
 mod following;
