@@ -254,7 +254,7 @@ impl Clicks {
         }
     }
 
-    /// SplitMix64.
+    /// `SplitMix64`.
     fn random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.random;

@@ -16,11 +16,16 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use crate::dedup::clock::Window;
 use crate::filter::{
     BlockedBloom, Digest, Digester, FilterError, HashSecret, Hint, Sizing, SizingError,
 };
+
+/// How often to look whether a copy is done.
+const COPYING: Duration = Duration::from_millis(1);
 
 /// What a memory is built for. Planning allocates nothing.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -255,8 +260,12 @@ impl Memory {
         }
         let oldest = window.oldest(slice);
         // Forgotten first: there are never more filters than planned.
-        self.generations
-            .retain(|generation| generation.slice >= oldest);
+        while let Some(forgotten) = self.generations.pop_front_if(|old| old.slice < oldest) {
+            // Whoever is copying it to disk lets go when that is done; until then its memory is not free.
+            while Arc::strong_count(&forgotten.filter) > 1 {
+                thread::sleep(COPYING);
+            }
+        }
         let begins = self
             .generations
             .back()
@@ -284,8 +293,8 @@ impl Memory {
         sum.min(1.0)
     }
 
-    /// How many genuine messages were taken for duplicates so far, by expectation. The true number is a sum of rare and
-    /// independent events: it lies within four times the square root of this around it, but for one time in 10,000.
+    /// How many genuine messages were taken for duplicates so far, by expectation. The true number is a count of rare and
+    /// independent events: its standard deviation is about the square root of this.
     #[must_use]
     pub fn expected_lost(&self) -> f64 {
         self.loss.expected_by(self.loss_rate())
@@ -340,7 +349,6 @@ const fn real(count: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
-    use std::time::Duration;
 
     use proptest::prelude::*;
 

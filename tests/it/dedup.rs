@@ -129,7 +129,8 @@ impl Drop for Running {
 }
 
 fn ids(range: std::ops::Range<u32>) -> String {
-    range.map(|id| format!("{{\"id\":{id}}}\n")).collect()
+    let lines: Vec<String> = range.map(|id| format!("{{\"id\":{id}}}\n")).collect();
+    lines.concat()
 }
 
 /// Waits until the state says that this many lines are in it.
