@@ -266,12 +266,7 @@ impl Judge {
             }
             Reading::Arrived(slice) => {
                 self.settle(lines, sorted)?;
-                self.advance(window, slice)?;
-                let oldest = window.oldest(slice);
-                for (stray, _) in self.strays.iter().filter(|&(_, passed)| passed >= oldest) {
-                    self.memory.admit_suspect(stray);
-                }
-                self.strays.clear();
+                self.arrive(window, slice)?;
             }
         }
         Ok(Verdict::Judge(id))
@@ -301,6 +296,22 @@ impl Judge {
             suspects.passed(id, slice);
         }
         Ok(Verdict::Pass)
+    }
+
+    /// Time has leapt to `slice`: those that leapt before are remembered from the slices they said.
+    fn arrive(&mut self, window: Window, slice: u64) -> Result<(), Halt> {
+        let in_window = window.oldest(slice)..=slice;
+        let strays = self.strays.iter();
+        let mut strays: Vec<_> = strays
+            .filter(|(_, passed)| in_window.contains(passed))
+            .collect();
+        strays.sort_unstable_by_key(|&(_, passed)| passed);
+        for (id, passed) in strays {
+            self.advance(window, passed)?;
+            self.memory.admit_suspect(id);
+        }
+        self.strays.clear();
+        self.advance(window, slice)
     }
 
     fn advance(&mut self, window: Window, slice: u64) -> Result<(), Halt> {

@@ -502,14 +502,11 @@ mod tests {
         );
         let deep = format!(
             r#"{{"id":1,"x":{}{}}}"#,
-            "[".repeat(100_000),
-            "]".repeat(100_000)
+            "[".repeat(1_000_000),
+            "]".repeat(1_000_000)
         );
-        assert_eq!(
-            id(&["id"], &deep),
-            Err(NotJson),
-            "no document nests so deep, and no stack is spent on it"
-        );
+        assert!(id(&["id"], &deep).is_ok(), "no stack is spent on depth");
+        assert_eq!(id(&["id"], &deep[..deep.len() - 1]), Err(NotJson));
         let mut bytes = Vec::new();
         assert_eq!(
             identity(&["id"]).read(b"{\"id\":1,\"x\":\"\xff\"}", &mut bytes),

@@ -16,11 +16,16 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use crate::dedup::clock::Window;
 use crate::filter::{
     BlockedBloom, Digest, Digester, FilterError, HashSecret, Hint, Sizing, SizingError,
 };
+
+/// How often to look whether a copy is done.
+const COPYING: Duration = Duration::from_millis(1);
 
 /// What a memory is built for. Planning allocates nothing.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -255,8 +260,12 @@ impl Memory {
         }
         let oldest = window.oldest(slice);
         // Forgotten first: there are never more filters than planned.
-        self.generations
-            .retain(|generation| generation.slice >= oldest);
+        while let Some(forgotten) = self.generations.pop_front_if(|old| old.slice < oldest) {
+            // Whoever is copying it to disk lets go when that is done; until then its memory is not free.
+            while Arc::strong_count(&forgotten.filter) > 1 {
+                thread::sleep(COPYING);
+            }
+        }
         let begins = self
             .generations
             .back()
@@ -284,12 +293,11 @@ impl Memory {
         sum.min(1.0)
     }
 
-    /// How many genuine messages were taken for duplicates so far, by expectation. The true number is a sum of rare and
-    /// independent events: it lies within four times the square root of this around it, but for one time in 10,000.
+    /// How many genuine messages were taken for duplicates so far, by expectation. The true number is a count of rare and
+    /// independent events: its standard deviation is about the square root of this.
     #[must_use]
     pub fn expected_lost(&self) -> f64 {
-        let since = real(self.loss.genuine_since);
-        self.loss.expected + since * f64::midpoint(self.loss.rate, self.loss_rate())
+        self.loss.expected_by(self.loss_rate())
     }
 
     /// Whether the newest generation holds more ids than planned.
@@ -301,8 +309,7 @@ impl Memory {
 
     fn update_rate(&mut self) {
         let rate = self.loss_rate();
-        let since = real(self.loss.genuine_since);
-        self.loss.expected += since * f64::midpoint(self.loss.rate, rate);
+        self.loss.expected = self.loss.expected_by(rate);
         let newest = self.newest();
         let update_at = newest.ids + (newest.filter.sizing().capacity / 1000).max(1);
         self.loss.genuine_since = 0;
@@ -316,10 +323,19 @@ impl Memory {
 struct Loss {
     expected: f64,
     rate: f64,
-    /// Genuine messages since the rate was computed.
+    /// Ids admitted since the rate was computed.
     genuine_since: u64,
     /// Ids in the newest generation at which it is computed again.
     update_at: u64,
+}
+
+impl Loss {
+    /// The expectation by the time the rate has become `rate`. Only admitted ids are known to be genuine; for each of
+    /// them, `p / (1 - p)` others were not.
+    fn expected_by(&self, rate: f64) -> f64 {
+        let odds = |rate: f64| rate / (1.0 - rate).max(f64::EPSILON);
+        self.expected + real(self.genuine_since) * f64::midpoint(odds(self.rate), odds(rate))
+    }
 }
 
 #[allow(
@@ -333,7 +349,6 @@ const fn real(count: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
-    use std::time::Duration;
 
     use proptest::prelude::*;
 

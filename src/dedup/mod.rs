@@ -32,6 +32,9 @@ mod stream;
 mod suspects;
 mod timestamp;
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;

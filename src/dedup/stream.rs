@@ -285,7 +285,8 @@ impl<'a> Stream<'a> {
             let is_due = self.is_dirty && saving.saver.is_idle();
             is_due.then(|| saving.due.saturating_duration_since(Instant::now()))
         });
-        let timeout = [most, until_save].into_iter().flatten().min();
+        // Asked to stop, only a pause counts.
+        let timeout = most.or(until_save);
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         let mut ready = [
             PollFd::from_borrowed_fd(self.ends.input.as_fd(), PollFlags::IN),

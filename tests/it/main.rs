@@ -7,6 +7,7 @@ mod batch;
 mod canonical_column;
 mod commands;
 mod conformance;
+mod dedup;
 mod faults;
 mod fixtures;
 mod fold_parity;
