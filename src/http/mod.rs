@@ -9,7 +9,7 @@
 //! | public | `POST /` | its form, as a browser without JavaScript sends it, when sign-up is switched on |
 //! | public | `GET /livez`, `/readyz` | for supervisors |
 //! | admin | `GET /metrics` | for Prometheus |
-//! | admin | `GET /status` | the same and more as JSON |
+//! | admin | `GET /status`, `/status/history` | the same and more as JSON, and its last five minutes |
 //! | admin | `GET /`, `/assets/...` | the status page |
 //! | admin | `POST /rebuild`, `GET /rebuild` | the next generation, and how far it is |
 //!
@@ -20,6 +20,7 @@ mod admin;
 mod available;
 mod headers;
 mod health;
+mod history;
 mod page;
 mod problem;
 mod rebuild;
@@ -42,6 +43,9 @@ use crate::gate::{Gate, Store};
 use crate::population::Status;
 use crate::telemetry::Metrics;
 
+use history::History;
+
+pub use history::keep_history;
 pub use problem::Problem;
 
 /// The handles that requests are answered with. Cheap to clone.
@@ -58,6 +62,7 @@ pub struct App {
     offers: Offers,
     is_draining: Arc<AtomicBool>,
     started: Instant,
+    history: History,
 }
 
 /// What the public listener offers beyond the question itself.
@@ -87,6 +92,7 @@ impl App {
             offers,
             is_draining: Arc::default(),
             started: Instant::now(),
+            history: History::default(),
         }
     }
 
@@ -136,6 +142,7 @@ pub fn admin_router(app: App) -> Router {
     let router = Router::new()
         .route("/metrics", only(get(admin::metrics), "GET, HEAD"))
         .route("/status", only(get(status::document), "GET, HEAD"))
+        .route("/status/history", only(get(history::samples), "GET, HEAD"))
         .route(
             "/rebuild",
             only(
