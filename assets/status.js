@@ -1,4 +1,5 @@
-// The status page: asks /status every second, shows rates as differences, draws the last five minutes.
+// The status page: asks /status every second, shows rates as differences, draws the last five minutes. What happened
+// before the page was opened, it asks for once.
 // The token, where one is wanted, is kept for this tab alone and sent as `Authorization: Bearer`.
 
 const EVERY_MS = 1000;
@@ -52,6 +53,7 @@ async function look() {
     if (reply.status === 401) return wantToken();
     if (!reply.ok) throw new Error(`status ${reply.status}`);
     const status = await reply.json();
+    if (samples.length === 0) await lookBack(status.uptime_seconds);
     lastAnswer = new Date();
     say("");
     $("token-form").hidden = true;
@@ -62,6 +64,18 @@ async function look() {
     const since = lastAnswer ? ` since ${lastAnswer.toLocaleTimeString()}` : "";
     say(`The service has not answered${since}. What is shown is old; it is asked again every second.`);
   }
+}
+
+async function lookBack(before) {
+  const reply = await ask("/status/history");
+  if (!reply.ok) return;
+  samples = (await reply.json())
+    .map(({ uptime_seconds, questions, queries_saved, lag_seconds }) => sample(uptime_seconds, questions, queries_saved, lag_seconds))
+    .filter(({ at }) => at < before);
+}
+
+function sample(at, questions, saved, lag) {
+  return { at, questions, saved, judged: questions.total - questions.policy, lag };
 }
 
 function ask(path, options = {}) {
@@ -80,14 +94,8 @@ function wantToken() {
 function keep(status) {
   if (status.uptime_seconds < lastUptime) samples = []; // another process, whose counters began anew
   lastUptime = status.uptime_seconds;
-  const { questions, database, filter } = status;
-  samples.push({
-    at: status.uptime_seconds,
-    questions,
-    saved: database.queries_saved,
-    judged: questions.total - questions.policy,
-    lag: filter?.lag_seconds ?? null,
-  });
+  const { uptime_seconds, questions, database, filter } = status;
+  samples.push(sample(uptime_seconds, questions, database.queries_saved, filter?.lag_seconds ?? null));
   while (samples[0].at < status.uptime_seconds - WINDOW_S) samples.shift();
 }
 

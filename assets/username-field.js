@@ -5,7 +5,7 @@
 //
 //            ┌───────────── the text changes ─────────────┐
 //            ▼                                            │
-//   empty  typing ──300 ms──▶ asked ──▶ free · taken · reserved · invalid
+//   empty  typing ──300 ms──▶ asked ──▶ free · taken · reserved · invalid · own
 //                               │ slow: checking      ▲
 //                               └──▶ unverified ──────┘ asked again after Retry-After
 //
@@ -35,13 +35,14 @@ let fields = 0;
  * @param {string} [options.url] where to ask; another origin must list this page's in its CORS origins
  * @param {HTMLElement} [options.status] gets the sentence and `data-state`; made behind the input where it is missing
  * @param {HTMLElement} [options.suggestions] gets buttons with free names; made behind the status where it is missing
+ * @param {string} [options.own] the name that the account has already, in canonical form: it is not called taken
  * @param {number} [options.suggest] how many names to suggest for a taken one, 0 to 10
  * @param {(state: string, answer: object) => string | undefined} [options.sentence] other words, another language
  * @param {(answer: object, reply: Response) => void} [options.onAnswer] each answer, as the service gave it
  * @returns {{show: Function, check: Function, stop: Function, destroy: Function}}
  */
 export function usernameField(input, options = {}) {
-  const { url = "/username/available", suggest = 3, sentence = () => undefined, onAnswer = () => {} } = options;
+  const { url = "/username/available", own = null, suggest = 3, sentence = () => undefined, onAnswer = () => {} } = options;
   const status = options.status ?? placeBehind(input.closest("label") ?? input, "p");
   const suggestions = options.suggestions ?? placeBehind(status, "div");
   const life = new AbortController();
@@ -89,12 +90,18 @@ export function usernameField(input, options = {}) {
     request = null;
     if (reply?.status === 200 && answer?.username === asked && typeof answer.available === "boolean") {
       retries = 0;
-      const state = answer.available ? "free" : REFUSED.includes(answer.reason) ? answer.reason : "invalid";
-      show(state, words(state, answer), answer.suggestions);
+      const state = verdict(answer);
+      show(state, words(state, answer), state === "taken" ? answer.suggestions : []);
       onAnswer(answer, reply);
     } else {
       couldNotCheck(answer ?? {}, reply);
     }
+  }
+
+  function verdict(answer) {
+    if (own !== null && answer.canonical === own) return "own";
+    if (answer.available) return "free";
+    return REFUSED.includes(answer.reason) ? answer.reason : "invalid";
   }
 
   function couldNotCheck(answer, reply) {
@@ -168,6 +175,8 @@ function english(state, answer) {
       return answer.canonical && answer.canonical !== answer.username.trim()
         ? `Free. It will be written ${answer.canonical}.`
         : "This name is free.";
+    case "own":
+      return "This is your name already.";
     case "taken":
       return answer.suggestions?.length ? "Taken. These are free:" : "This name is taken.";
     case "reserved":

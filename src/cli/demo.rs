@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 use tokio::net::TcpListener;
 
 use crate::cli::import::{self, ImportError};
@@ -14,7 +14,7 @@ use crate::cli::{Exit, Failure, open};
 use crate::config::{DEFAULT_ADMIN_LISTEN, DEFAULT_LISTEN, DemoArgs};
 use crate::gate::Store;
 use crate::store::sqlite::SqliteStore;
-use crate::telemetry::{Metrics, Progress, Tally};
+use crate::telemetry::{Metrics, Progress, Tally, bar, print_line};
 
 /// An excerpt of the package names of a public index: names that people picked for themselves.
 static NAMES: &[u8] = include_bytes!("../../data/demo-names.txt.gz");
@@ -31,21 +31,21 @@ pub(super) async fn run(args: DemoArgs) -> Result<Exit, Failure> {
     let public = step_around(args.service.listen, DEFAULT_LISTEN).await;
     let admin = step_around(args.service.admin_listen, DEFAULT_ADMIN_LISTEN).await;
     let listeners = Listeners::bind(public, admin).await?;
-    let page = listeners
-        .public_address()
-        .map_err(|error| Failure::new(Exit::Address, error))?;
+    let unbound = |error| Failure::new(Exit::Address, error);
+    let page = listeners.public_address().map_err(unbound)?;
+    let status = listeners.admin_address().map_err(unbound)?;
     let service = Service::new(store, policy, &args.service, true, None);
     println!();
     println!(
         "  Open http://{page}/ and type a name. numpy is taken, so are flask and requests; try your own."
     );
-    println!(
-        "  Each answer says whether memory knew it or the database was asked. Ctrl-C ends the demo."
-    );
+    println!("  Each answer says whether memory knew it or the database was asked.");
+    println!("  Watch it from the operator's side at http://{status}/. Ctrl-C ends the demo.");
     println!();
     let ticker = tokio::spawn(show_tally(service.metrics()));
     let ended = service.run(listeners).await;
     ticker.abort();
+    drop(ticker.await); // an error, since it was aborted: its line is gone now
     ended
 }
 
@@ -80,7 +80,7 @@ async fn step_around(asked: SocketAddr, default: &str) -> SocketAddr {
 
 /// How many questions needed the database: a line that changes on a terminal, a new line now and then elsewhere.
 async fn show_tally(metrics: Arc<Metrics>) {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    let Line(bar) = &Line(bar(None));
     bar.set_style(
         ProgressStyle::with_template("  {msg}").expect("the template is a constant that parses"),
     );
@@ -95,10 +95,19 @@ async fn show_tally(metrics: Arc<Metrics>) {
         }
         shown = tally;
         if bar.is_hidden() {
-            println!("{tally}");
+            print_line(tally);
         } else {
             bar.set_message(tally.to_string());
         }
+    }
+}
+
+/// A line that is taken off the terminal when nobody changes it any more.
+struct Line(ProgressBar);
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
     }
 }
 

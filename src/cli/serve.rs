@@ -19,11 +19,11 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::{Exit, Failure, open};
 use crate::config::{OnOff, ServeArgs, ServiceArgs};
 use crate::gate::{FilterSwitch, Gate, LookupLimits, Recall, Store, StoreError, TakenCache};
-use crate::http::{App, Offers, admin_router, public_router};
+use crate::http::{App, Offers, admin_router, keep_history, public_router};
 use crate::names::Policy;
 use crate::population::{Audits, Keeper, Population, PopulationSettings, Status};
 use crate::store::postgres::{Connections, Deadlines};
-use crate::telemetry::{Metrics, Tally};
+use crate::telemetry::{Metrics, Tally, print_line};
 
 /// How long the database may take to show itself at start; after that the service starts without.
 const FIRST_LOOK: Duration = Duration::from_secs(3);
@@ -165,6 +165,10 @@ impl Listeners {
     pub(super) fn public_address(&self) -> std::io::Result<SocketAddr> {
         self.public.local_addr()
     }
+
+    pub(super) fn admin_address(&self) -> std::io::Result<SocketAddr> {
+        self.admin.local_addr()
+    }
 }
 
 async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, Failure> {
@@ -301,6 +305,7 @@ impl Service {
         {
             tokio::spawn(audits.sample_for_ever(self.audit_interval, self.stop.clone()));
         }
+        let history = tokio::spawn(keep_history(self.app.clone(), self.stop.clone()));
 
         let mut ended = None;
         tokio::select! {
@@ -329,12 +334,13 @@ impl Service {
             Some(ended) => ended,
             None => population.await,
         };
+        drop(history.await); // it has nothing to say, and ends with `stop`
         self.store.close().await;
         let lag = observed.filter.map_or_else(
             || "no filter".to_owned(),
             |filter| format!("lag {:.2} s", filter.lag_seconds),
         );
-        println!("{}; {lag}", Tally::of(&self.app.metrics));
+        print_line(format_args!("{}; {lag}", Tally::of(&self.app.metrics)));
         match ended {
             Ok(Ok(())) => Ok(Exit::Done),
             Ok(Err(error)) => {

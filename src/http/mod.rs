@@ -13,7 +13,7 @@
 //! | admin | `GET /metrics` | for Prometheus |
 //! | admin | `POST`, `GET /audit` | check every row against the filter; how it goes |
 //! | admin | `POST /snapshot` | copy the filter to disk now |
-//! | admin | `GET /status` | the same and more as JSON |
+//! | admin | `GET /status`, `/status/history` | the same and more as JSON, and its last five minutes |
 //! | admin | `GET /`, `/assets/...` | the status page |
 //! | admin | `POST /rebuild`, `GET /rebuild` | the next generation, and how far it is |
 //!
@@ -28,6 +28,7 @@ mod body;
 mod docs;
 mod headers;
 mod health;
+mod history;
 mod json;
 mod openapi;
 mod page;
@@ -54,6 +55,9 @@ use crate::gate::{Gate, Store};
 use crate::population::{Audits, Status};
 use crate::telemetry::Metrics;
 
+use history::History;
+
+pub use history::keep_history;
 pub use openapi::document;
 pub use problem::Problem;
 
@@ -73,6 +77,7 @@ pub struct App {
     offers: Offers,
     is_draining: Arc<AtomicBool>,
     started: Instant,
+    history: History,
 }
 
 /// What the public listener offers beyond the question itself.
@@ -106,6 +111,7 @@ impl App {
             offers,
             is_draining: Arc::default(),
             started: Instant::now(),
+            history: History::default(),
         }
     }
 
@@ -161,6 +167,7 @@ pub fn admin_router(app: App) -> Router {
         )
         .route("/snapshot", only(post(audit::save), "POST"))
         .route("/status", only(get(status::document), "GET, HEAD"))
+        .route("/status/history", only(get(history::samples), "GET, HEAD"))
         .route(
             "/rebuild",
             only(

@@ -53,7 +53,7 @@ pub(super) struct StatusDocument {
 }
 
 /// Questions by who knew the answer.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(super) struct Questions {
     /// All of them.
     pub(super) total: u64,
@@ -123,9 +123,58 @@ pub(super) struct FeedStatus {
     pub(super) rows: u64,
 }
 
+impl StatusDocument {
+    pub(super) fn of(app: &App) -> Self {
+        let observed = app.status.observe(app.gate.recall());
+        let metrics = &*app.metrics;
+        let tally = Tally::of(metrics);
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            uptime_seconds: app.started.elapsed().as_secs_f64(),
+            state: match app.gate.switch() {
+                FilterSwitch::On => observed.state,
+                FilterSwitch::Off => "off",
+            },
+            trusted: observed.is_trusted,
+            draining: app.is_draining(),
+            max_staleness_seconds: observed.max_staleness_seconds,
+            questions: Questions {
+                total: tally.questions,
+                filter: tally.free_from_memory,
+                cache: tally.taken_from_cache,
+                database: tally.from_database,
+                policy: tally.by_policy,
+                unverified: tally.unverified,
+            },
+            database: DatabaseUse {
+                statements: tally.statements,
+                names: metrics.lookup_names.get(),
+                failures: metrics.lookup_failures.get(),
+                queries_saved: (tally.questions - tally.by_policy).saturating_sub(tally.statements),
+            },
+            false_positives: false_positives(metrics, &observed),
+            filter: observed.filter.map(|filter| FilterStatus {
+                generation: filter.generation,
+                lag_seconds: filter.lag_seconds,
+                capacity_names: filter.capacity,
+                names: filter.is_surveyed.then_some(filter.names),
+                fill_ratio: filter.is_surveyed.then_some(filter.fill),
+                size_bytes: filter.size_bytes,
+            }),
+            feed: FeedStatus {
+                polls: metrics.polls.get(),
+                failures: metrics.poll_failures.get(),
+                rows: metrics.poll_rows.get(),
+            },
+            sign_ups: metrics.signups.get(),
+            rebuild: app.status.rebuilds(),
+        }
+    }
+}
+
 /// The document as of now.
 pub(super) async fn document(State(app): State<App>) -> Response {
-    Json(read(&app)).into_response()
+    Json(StatusDocument::of(&app)).into_response()
 }
 
 /// The page. It holds nothing but its own text: every number on it is asked for.
@@ -135,53 +184,6 @@ pub(super) async fn page() -> Response {
 
 pub(super) async fn asset(Path(file): Path<String>) -> Result<Response, Problem> {
     part(&PARTS, &file)
-}
-
-fn read(app: &App) -> StatusDocument {
-    let observed = app.status.observe(app.gate.recall());
-    let metrics = &*app.metrics;
-    let tally = Tally::of(metrics);
-    StatusDocument {
-        version: env!("CARGO_PKG_VERSION"),
-        uptime_seconds: app.started.elapsed().as_secs_f64(),
-        state: match app.gate.switch() {
-            FilterSwitch::On => observed.state,
-            FilterSwitch::Off => "off",
-        },
-        trusted: observed.is_trusted,
-        draining: app.is_draining(),
-        max_staleness_seconds: observed.max_staleness_seconds,
-        questions: Questions {
-            total: tally.questions,
-            filter: tally.free_from_memory,
-            cache: tally.taken_from_cache,
-            database: tally.from_database,
-            policy: tally.by_policy,
-            unverified: tally.unverified,
-        },
-        database: DatabaseUse {
-            statements: tally.statements,
-            names: metrics.lookup_names.get(),
-            failures: metrics.lookup_failures.get(),
-            queries_saved: (tally.questions - tally.by_policy).saturating_sub(tally.statements),
-        },
-        false_positives: false_positives(metrics, &observed),
-        filter: observed.filter.map(|filter| FilterStatus {
-            generation: filter.generation,
-            lag_seconds: filter.lag_seconds,
-            capacity_names: filter.capacity,
-            names: filter.is_surveyed.then_some(filter.names),
-            fill_ratio: filter.is_surveyed.then_some(filter.fill),
-            size_bytes: filter.size_bytes,
-        }),
-        feed: FeedStatus {
-            polls: metrics.polls.get(),
-            failures: metrics.poll_failures.get(),
-            rows: metrics.poll_rows.get(),
-        },
-        sign_ups: metrics.signups.get(),
-        rebuild: app.status.rebuilds(),
-    }
 }
 
 fn false_positives(metrics: &Metrics, observed: &Observation) -> FalsePositives {

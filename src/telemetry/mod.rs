@@ -3,9 +3,11 @@
 mod logs;
 mod metrics;
 mod progress;
+mod screen;
 mod tally;
 
 pub use logs::{LogFormat, start};
 pub use metrics::{FilterReading, Metrics, Observation};
 pub use progress::Progress;
+pub use screen::{bar, print_line};
 pub use tally::Tally;

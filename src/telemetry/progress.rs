@@ -3,7 +3,9 @@
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+
+use crate::telemetry::screen;
 
 const LOG_EVERY: Duration = Duration::from_secs(5);
 
@@ -39,8 +41,7 @@ impl Progress {
             .with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
                 let _ = write!(out, "{:.0}/s", state.per_sec()); // a bar that cannot be drawn has nobody to tell
             });
-        // Hidden by itself when standard error is not a terminal.
-        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
+        let bar = screen::bar(total);
         let bar = bar.with_style(style).with_prefix(what).with_message(unit);
         let now = Instant::now();
         Self {

@@ -358,17 +358,62 @@ async fn a_suggestion_is_taken_over_with_the_mouse_or_the_keyboard() {
     assert_eq!(page.all_complaints(), [""; 0]);
 }
 
+/// A page of somebody's own, with a field in it that `script` makes a checked one.
+async fn own_page(script: &str) -> (Stage, Page) {
+    let stage = Stage::before(Site::shared().await.service.public()).await;
+    let page = format!(
+        "<!doctype html><html lang=en><title>Own</title><link rel=icon href=data:,>
+        <form><label>Handle <input name=handle></label></form>
+        <script type=module>
+            import {{ usernameField }} from '/assets/username-field.js';
+            window.field = {script};
+        </script>"
+    );
+    stage.set(
+        "/own",
+        [Cue::Answer(Scripted::text(200, "text/html", &page))],
+    );
+    let page = Page::at(stage.address(), "/own").await;
+    (stage, page)
+}
+
+#[tokio::test]
+async fn ones_own_name_is_not_called_taken() {
+    let script = "usernameField(document.querySelector('input'), { own: 'kim', suggest: 0 })";
+    let (_stage, page) = own_page(script).await;
+    page.click("input").await;
+    page.write("Kim").await;
+    page.until_text("[role=status]", "This is your name already.")
+        .await;
+    assert!(
+        page.eval::<bool>("!document.querySelector('input').hasAttribute('aria-invalid')")
+            .await
+    );
+    page.select_all().await;
+    page.write("alice").await;
+    page.until_text("[role=status]", "This name is taken.")
+        .await;
+}
+
+#[tokio::test]
+async fn a_field_speaks_the_language_of_its_page() {
+    let script = "usernameField(document.querySelector('input'), {
+        sentence: (state) => ({ free: 'Dieser Name ist frei.', taken: 'Dieser Name ist vergeben.' })[state],
+    })";
+    let (_stage, page) = own_page(script).await;
+    page.click("input").await;
+    page.write("zoe77").await;
+    page.until_text("[role=status]", "Dieser Name ist frei.")
+        .await;
+    page.select_all().await;
+    page.write("ab").await;
+    page.until_text("[role=status]", "Use at least 3 characters.")
+        .await;
+}
+
 #[tokio::test]
 async fn one_line_makes_a_checked_field_of_any_input() {
-    let site = Site::shared().await;
-    let stage = Stage::before(site.service.public()).await;
-    let own = "<!doctype html><html lang=en><title>Own</title><form><label>Handle <input name=handle></label></form>
-        <script type=module>
-            import { usernameField } from '/assets/username-field.js';
-            window.field = usernameField(document.querySelector('input'));
-        </script>";
-    stage.set("/own", [Cue::Answer(Scripted::text(200, "text/html", own))]);
-    let page = Page::at(stage.address(), "/own").await;
+    let (_stage, page) = own_page("usernameField(document.querySelector('input'))").await;
     page.click("input").await;
     page.write("alice").await;
     page.until_text("[role=status]", "Taken. These are free:")

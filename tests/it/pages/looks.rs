@@ -117,7 +117,7 @@ async fn assistive_technology_is_told_everything() {
         .map(|button| button.name)
         .collect();
     assert_eq!(buttons.len(), 4, "{buttons:?}");
-    assert_eq!(buttons[3], "Sign up");
+    assert!(buttons.contains(&"Sign up".to_owned()), "{buttons:?}");
     let headings: Vec<String> = all("heading")
         .into_iter()
         .map(|heading| heading.name)

@@ -227,6 +227,32 @@ async fn an_operator_sees_live_numbers_and_rebuilds() {
 }
 
 #[tokio::test]
+async fn the_plots_begin_before_the_page_was_opened() {
+    let site = Site::open(&[]).await;
+    within(Duration::from_secs(30), "two samples", async || {
+        let samples = http::get(site.service.admin(), "/status/history")
+            .await
+            .json();
+        samples.as_array().is_some_and(|samples| samples.len() >= 2)
+    })
+    .await;
+    let samples = http::get(site.service.admin(), "/status/history")
+        .await
+        .json();
+    let first = &samples[0];
+    assert!(first["uptime_seconds"].as_f64() < samples[1]["uptime_seconds"].as_f64());
+    assert_eq!(first["questions"]["total"], 0);
+    assert_eq!(first["queries_saved"], 0);
+    let page = Page::at(site.service.admin(), "/").await;
+    // More points than the page can have asked for by itself.
+    page.until(
+        "document.querySelector('#lag-plot .line').getAttribute('d')?.split(/[ML]/).length > 2",
+    )
+    .await;
+    assert_eq!(page.all_complaints(), [""; 0]);
+}
+
+#[tokio::test]
 async fn a_service_that_has_gone_is_not_shown_as_running() {
     let site = Site::open(&[]).await;
     let page = Page::at(site.service.admin(), "/").await;

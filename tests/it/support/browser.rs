@@ -131,20 +131,32 @@ impl Browser {
     /// # Panics
     /// When the browser refuses it or does not answer.
     async fn call(&self, session: Option<&str>, method: &str, parameters: Value) -> Value {
+        self.try_call(session, method, &parameters)
+            .await
+            .unwrap_or_else(|refusal| panic!("the browser refuses {method}: {refusal}"))
+    }
+
+    /// As [`Browser::call`]; a refusal is the error.
+    async fn try_call(
+        &self,
+        session: Option<&str>,
+        method: &str,
+        parameters: &Value,
+    ) -> Result<Value, Value> {
         let number = self.sent.fetch_add(1, Ordering::Relaxed) + 1;
         let (answer, answered) = oneshot::channel();
         lock(&self.inbox.waiting).insert(number, answer);
-        self.send(number, session, method, &parameters);
+        self.send(number, session, method, parameters);
         let Ok(Ok(reply)) = timeout(PATIENCE, answered).await else {
             panic!(
                 "the browser does not answer {method}:\n{}",
                 lock(&self.inbox.story)
             )
         };
-        if let Some(error) = reply.get("error") {
-            panic!("the browser refuses {method}: {error}");
+        match reply.get("error") {
+            Some(refusal) => Err(refusal.clone()),
+            None => Ok(reply["result"].clone()),
         }
-        reply["result"].clone()
     }
 
     fn send(&self, number: u64, session: Option<&str>, method: &str, parameters: &Value) {

@@ -94,8 +94,10 @@ impl Page {
     }
 
     pub(crate) async fn resize(&self, width: u32, height: u32) {
-        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500});
+        let size =
+            json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         self.call("Emulation.setDeviceMetricsOverride", size).await;
+        self.until(&format!("window.innerWidth === {width}")).await;
     }
 
     /// `scheme`: `light` or `dark`; `motion`: `no-preference` or `reduce`.
@@ -137,13 +139,19 @@ impl Page {
         let parameters =
             json!({"expression": format!("Boolean({condition})"), "returnByValue": true});
         loop {
-            let outcome = self.call("Runtime.evaluate", parameters.clone()).await;
-            if outcome["result"]["value"] == true {
+            let outcome = self
+                .browser
+                .try_call(Some(&self.session), "Runtime.evaluate", &parameters)
+                .await;
+            if outcome
+                .as_ref()
+                .is_ok_and(|outcome| outcome["result"]["value"] == true)
+            {
                 return;
             }
             if began.elapsed() > PATIENCE {
                 let shown: String = self.eval("document.body.innerText").await;
-                panic!("never {condition}: {outcome}\n{shown}");
+                panic!("never {condition}: {outcome:?}\n{shown}");
             }
             tokio::time::sleep(GLANCE).await;
         }
@@ -241,7 +249,7 @@ impl Page {
         }
     }
 
-    /// Every node of the accessibility tree that assistive technology is told of, in reading order.
+    /// Every node of the accessibility tree that assistive technology is told of.
     pub(crate) async fn accessibility(&self) -> Vec<Node> {
         let tree = self.call("Accessibility.getFullAXTree", json!({})).await;
         let nodes = tree["nodes"].as_array().cloned().unwrap_or_default();
