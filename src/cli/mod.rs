@@ -1,5 +1,6 @@
 //! One thin file per command, and what all commands end with: an exit code, and one line when something is wrong.
 
+pub mod admin_client;
 mod check;
 mod demo;
 mod exit;
@@ -7,6 +8,7 @@ mod healthcheck;
 mod import;
 mod migrate;
 mod open;
+mod reception;
 mod serve;
 mod size;
 

@@ -21,6 +21,8 @@ mod taken;
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
+
 pub use answer::{Answer, Detail, Outcome, Reason, Source};
 pub use generation::Generation;
 pub use lookups::{Found, LookupLimits, Lookups};
@@ -43,7 +45,8 @@ pub enum FilterSwitch {
 
 /// Answers questions about names. One per process, shared by all listeners.
 pub struct Gate {
-    policy: Policy,
+    /// Swapped as a whole when the operator's list is read anew; readers never lock.
+    policy: ArcSwap<Policy>,
     recall: Arc<Recall>,
     lookups: Lookups,
     store: Arc<dyn Store>,
@@ -82,7 +85,7 @@ impl Gate {
             limits,
         );
         Self {
-            policy,
+            policy: ArcSwap::from_pointee(policy),
             recall,
             lookups,
             store,
@@ -93,16 +96,28 @@ impl Gate {
 
     /// Is this name free? `raw`: the text as asked.
     pub async fn ask(&self, raw: &str) -> Answer {
-        let answer = self.find_answer(raw).await;
-        self.metrics.count(answer.outcome);
-        answer
+        self.ask_within(raw, || true).await
+    }
+
+    /// As [`ask`](Self::ask), for one who may not always have the database asked: `may_look_up` is asked when it would
+    /// be. What memory knows is answered in any case.
+    pub async fn ask_within(&self, raw: &str, may_look_up: impl FnOnce() -> bool) -> Answer {
+        let judgement = self.policy.load().judge(raw);
+        self.answer(raw, judgement, may_look_up).await
+    }
+
+    /// As [`ask`](Self::ask), past the reserved names.
+    pub async fn ask_as_operator(&self, raw: &str) -> Answer {
+        let judgement = self.policy.load().judge_as_operator(raw);
+        self.answer(raw, judgement, || true).await
     }
 
     /// Up to `most` names like a taken one that the filter calls absent: they cost no query, and there are none while
     /// the filter is not trusted. `seed`: random for people, fixed for tests.
     #[must_use]
     pub fn suggest(&self, taken: &str, most: usize, seed: u64) -> Vec<Canonical> {
-        Suggestions::new(&self.policy, taken, seed)
+        let policy = self.policy.load();
+        Suggestions::new(&policy, taken, seed)
             .filter(|name| self.recall.of(&FilterKey::of(name.as_str()), name) == Memory::Absent)
             .take(most)
             .collect()
@@ -110,7 +125,8 @@ impl Gate {
 
     /// Inserts a user, judged by the same rules as [`ask`](Self::ask). The unique index has the last word.
     pub async fn sign_up(&self, raw: &str) -> SignUp {
-        let canonical = match self.policy.judge(raw) {
+        let judgement = self.policy.load().judge(raw);
+        let canonical = match judgement {
             Judgement::Allowed(canonical) => canonical,
             refused => return SignUp::Refused(refusal(raw, refused)),
         };
@@ -150,10 +166,15 @@ impl Gate {
         &self.recall
     }
 
-    /// The rules.
+    /// The rules, as they are now.
     #[must_use]
-    pub const fn policy(&self) -> &Policy {
-        &self.policy
+    pub fn policy(&self) -> Arc<Policy> {
+        self.policy.load_full()
+    }
+
+    /// Judges by other rules from now on. Questions under way end by the rules they began with.
+    pub fn replace_policy(&self, policy: Policy) {
+        self.policy.store(Arc::new(policy));
     }
 
     /// Whether the filter is asked at all.
@@ -162,14 +183,30 @@ impl Gate {
         self.switch
     }
 
-    async fn find_answer(&self, raw: &str) -> Answer {
-        let canonical = match self.policy.judge(raw) {
-            Judgement::Allowed(canonical) => canonical,
-            refused => return refusal(raw, refused),
+    /// The answer to a judged name, counted.
+    async fn answer(
+        &self,
+        raw: &str,
+        judgement: Judgement,
+        may_look_up: impl FnOnce() -> bool,
+    ) -> Answer {
+        let answer = match judgement {
+            Judgement::Allowed(canonical) => self.find_answer(raw, canonical, may_look_up).await,
+            refused => refusal(raw, refused),
         };
+        self.metrics.count(answer.outcome);
+        answer
+    }
+
+    async fn find_answer(
+        &self,
+        raw: &str,
+        canonical: Canonical,
+        may_look_up: impl FnOnce() -> bool,
+    ) -> Answer {
         let outcome = match self.switch {
-            FilterSwitch::On => self.with_filter(&canonical).await,
-            FilterSwitch::Off => self.without_filter(&canonical).await,
+            FilterSwitch::On => self.with_filter(&canonical, may_look_up).await,
+            FilterSwitch::Off => self.without_filter(&canonical, may_look_up).await,
         };
         let detail = (outcome == Outcome::Unverified).then(|| {
             Detail::new(
@@ -186,12 +223,19 @@ impl Gate {
         }
     }
 
-    async fn with_filter(&self, canonical: &Canonical) -> Outcome {
+    async fn with_filter(
+        &self,
+        canonical: &Canonical,
+        may_look_up: impl FnOnce() -> bool,
+    ) -> Outcome {
         let key = FilterKey::of(canonical.as_str());
         let memory = self.recall.of(&key, canonical);
         let found = match memory {
             Memory::Absent | Memory::KnownTaken => None,
             Memory::Maybe | Memory::Untrusted => {
+                if !may_look_up() {
+                    return Outcome::RateLimited;
+                }
                 Some(self.lookups.find(key, canonical.clone()).await)
             }
         };
@@ -201,7 +245,14 @@ impl Gate {
         outcome(memory, found)
     }
 
-    async fn without_filter(&self, canonical: &Canonical) -> Outcome {
+    async fn without_filter(
+        &self,
+        canonical: &Canonical,
+        may_look_up: impl FnOnce() -> bool,
+    ) -> Outcome {
+        if !may_look_up() {
+            return Outcome::RateLimited;
+        }
         outcome(
             Memory::Untrusted,
             Some(self.lookups.find_alone(canonical.clone()).await),

@@ -10,20 +10,64 @@ use http::header::{ALLOW, CONTENT_TYPE, HeaderName};
 use http::{HeaderValue, StatusCode};
 
 use crate::gate::{Answer, Reason};
-use crate::http::{App, Problem};
-use crate::names::parse_query;
+use crate::http::{App, Client, LOOKUP, Problem, QUESTION};
+use crate::names::{QueryError, Question, parse_query};
 
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
-/// 200 for every question that can be answered, whatever the answer; 503 when it could not be found out.
+/// 200 for every question that can be answered, whatever the answer; 403, 429 or 503 when none is given.
 pub(super) async fn ask(
+    State(app): State<App>,
+    client: Client,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    app.admit()?;
+    // Unreadable questions cost as much as others: reading them is most of the work.
+    let question = parse_query(query.as_deref());
+    let name = |question: Result<Question, QueryError>| question.ok().map(|asked| asked.name);
+    if let Err(wait) = app.charge(client, QUESTION) {
+        return Err(Problem::rate_limited(wait, name(question)));
+    }
+    let question = question?;
+    let asked_at = Instant::now();
+    let mut refused = None;
+    let may_look_up = || match app.charge(client, LOOKUP) {
+        Ok(()) => true,
+        Err(wait) => {
+            refused = Some(wait);
+            false
+        }
+    };
+    let answer = app.gate.ask_within(&question.name, may_look_up).await;
+    match refused {
+        Some(wait) => Err(Problem::rate_limited(wait, Some(question.name))),
+        None => respond(&app, &question, answer, asked_at.elapsed()),
+    }
+}
+
+/// The question on the admin listener: never refused for its number, nor because registration is closed.
+/// `scope=operator` asks past the reserved names.
+pub(super) async fn ask_as_operator(
     State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let question = parse_query(query.as_deref())?;
     let asked_at = Instant::now();
-    let mut answer = app.gate.ask(&question.name).await;
-    let took = asked_at.elapsed();
+    let answer = if question.is_operator_scope {
+        app.gate.ask_as_operator(&question.name).await
+    } else {
+        app.gate.ask(&question.name).await
+    };
+    respond(&app, &question, answer, asked_at.elapsed())
+}
+
+/// The answer as the form wants it, and its response.
+fn respond(
+    app: &App,
+    question: &Question,
+    mut answer: Answer,
+    took: Duration,
+) -> Result<Response, Problem> {
     if let Some(most) = question.suggest {
         answer.suggestions = Some(match answer.outcome.reason() {
             Reason::Taken => app.gate.suggest(&question.name, most.into(), random()),

@@ -2,6 +2,7 @@
 //! that a form which reads blindly finds `available: null` and never mistakes an error for *free*.
 
 use std::any::Any;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -9,7 +10,8 @@ use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 
-use crate::gate::{Answer, Reason, Source};
+use crate::gate::{Answer, Detail, Outcome, Reason, Source};
+use crate::http::Wait;
 use crate::names::{Canonical, QueryError};
 
 /// One error, as the client sees it. What went wrong inside goes to the log, not here.
@@ -21,6 +23,7 @@ pub struct Problem {
     detail: String,
     answer: Option<Box<Answer>>,
     allow: Option<&'static str>,
+    retry_after: Option<Duration>,
 }
 
 #[derive(Serialize)]
@@ -59,6 +62,7 @@ impl Problem {
             detail: detail.into(),
             answer: None,
             allow: None,
+            retry_after: (status == StatusCode::SERVICE_UNAVAILABLE).then_some(super::RETRY_AFTER),
         }
     }
 
@@ -77,6 +81,48 @@ impl Problem {
         Self {
             answer: Some(Box::new(answer)),
             ..Self::new(status, code, title, detail)
+        }
+    }
+
+    /// The public may not ask, whatever the name.
+    pub(super) fn registration_closed() -> Self {
+        Self::new(
+            StatusCode::FORBIDDEN,
+            "registration_closed",
+            "Registration is closed",
+            "Registration is closed, so no question about a name is answered.",
+        )
+    }
+
+    /// The client's budget does not suffice. `username`: what was asked, where that can be read, so that a form knows
+    /// which of its questions this answers.
+    #[must_use]
+    pub fn rate_limited(wait: Wait, username: Option<String>) -> Self {
+        let seconds = wait.0.as_secs_f64().ceil().max(1.0);
+        let sentence = format!("Too many questions. Ask again in {seconds} s.");
+        let problem = match username {
+            Some(username) => Self::answering(
+                StatusCode::TOO_MANY_REQUESTS,
+                "rate_limited",
+                "Too many questions",
+                Answer {
+                    username,
+                    canonical: None,
+                    outcome: Outcome::RateLimited,
+                    detail: Some(Detail::new("rate_limited", sentence)),
+                    suggestions: None,
+                },
+            ),
+            None => Self::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "rate_limited",
+                "Too many questions",
+                sentence,
+            ),
+        };
+        Self {
+            retry_after: Some(Duration::from_secs_f64(seconds)),
+            ..problem
         }
     }
 
@@ -148,7 +194,11 @@ impl IntoResponse for Problem {
                 .and_then(|answer| answer.canonical.as_ref())
                 .map(Canonical::as_str),
             available: answer.and_then(|answer| answer.outcome.available()),
-            reason: answer.map_or(Reason::Unverified, |answer| answer.outcome.reason()),
+            reason: match answer {
+                Some(answer) => answer.outcome.reason(),
+                None if self.status == StatusCode::TOO_MANY_REQUESTS => Reason::RateLimited,
+                None => Reason::Unverified,
+            },
             source: answer.and_then(|answer| answer.outcome.source()),
             min: detail.and_then(|detail| detail.min),
             max: detail.and_then(|detail| detail.max),
@@ -165,8 +215,8 @@ impl IntoResponse for Problem {
         if let Some(allowed) = self.allow {
             headers.insert(ALLOW, HeaderValue::from_static(allowed));
         }
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            headers.insert(RETRY_AFTER, super::RETRY_AFTER.as_secs().into());
+        if let Some(pause) = self.retry_after {
+            headers.insert(RETRY_AFTER, pause.as_secs().into());
         }
         response
     }

@@ -1,18 +1,16 @@
 //! `POST /users`: the sample sign-up. It does not check first; the insert decides.
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::extract::rejection::BytesRejection;
+use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::gate::{Answer, Detail, Outcome, SignUp};
 use crate::http::available::unverified;
-use crate::http::{App, Problem};
+use crate::http::body::read_json;
+use crate::http::{App, Client, Problem, SIGN_UP};
 
 #[derive(Deserialize)]
 struct Body {
@@ -20,35 +18,18 @@ struct Body {
 }
 
 /// The largest body that is read, in bytes: many times the longest name with every character escaped.
-pub(super) const LARGEST_BODY: usize = 16 * 1024;
+const LARGEST_BODY: usize = 16 * 1024;
 
-/// 201 created; 409 taken; 422 refused by the rules; 503 unknown.
+/// 201 created; 403 closed; 409 taken; 422 refused by the rules; 429 too many; 503 unknown.
 pub(super) async fn sign_up(
     State(app): State<App>,
-    headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    client: Client,
+    request: Request,
 ) -> Result<Response, Problem> {
-    if !is_json(&headers) {
-        return Err(Problem::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "unsupported_media_type",
-            "Unsupported media type",
-            "Send Content-Type: application/json.",
-        ));
-    }
-    let body = body.map_err(|rejection| {
-        let status = rejection.status();
-        let (code, title) = match status {
-            StatusCode::PAYLOAD_TOO_LARGE => ("body_too_large", "Body too large"),
-            _ => ("malformed_body", "The body cannot be read"),
-        };
-        Problem::new(
-            status,
-            code,
-            title,
-            format!("Send at most {LARGEST_BODY} bytes, and all of them."),
-        )
-    })?;
+    app.admit()?;
+    app.charge(client, SIGN_UP)
+        .map_err(|wait| Problem::rate_limited(wait, None))?;
+    let body = read_json(request, LARGEST_BODY).await?;
     let Body { username } = serde_json::from_slice(&body).map_err(|_error| {
         // The parser's own message may repeat what was sent.
         let detail = r#"Expected a JSON object such as {"username": "alice"}."#;
@@ -99,12 +80,4 @@ pub(super) async fn sign_up(
             }))
         }
     }
-}
-
-fn is_json(headers: &HeaderMap) -> bool {
-    let Some(Ok(media_type)) = headers.get(CONTENT_TYPE).map(|value| value.to_str()) else {
-        return false;
-    };
-    let essence = media_type.split(';').next().unwrap_or_default().trim();
-    essence.eq_ignore_ascii_case("application/json")
 }

@@ -6,6 +6,6 @@ mod progress;
 mod tally;
 
 pub use logs::{LogFormat, start};
-pub use metrics::{FilterReading, Metrics, Observation};
+pub use metrics::{FilterReading, Metrics, Observation, Protection};
 pub use progress::Progress;
 pub use tally::Tally;

@@ -7,6 +7,7 @@ mod faults;
 mod fixtures;
 mod following;
 mod http_contract;
+mod protection;
 mod questions;
 mod sign_up;
 mod support;
