@@ -6,7 +6,7 @@ use anyhow::{Context, anyhow};
 use serde::Deserialize;
 use tokio::time::sleep;
 
-use crate::cli::healthcheck::client;
+use crate::cli::admin_client::{AdminClient, Reply};
 use crate::cli::{Exit, Failure};
 use crate::config::AuditArgs;
 use crate::telemetry::Progress;
@@ -28,12 +28,11 @@ struct Report {
 }
 
 pub(super) async fn run(args: AuditArgs) -> Result<Exit, Failure> {
-    let url = format!("{}/audit", args.admin.trim_end_matches('/'));
-    let client = client()?;
-    let begun: Begun = read(client.post(&url), &url).await?;
+    let service = AdminClient::new(&args.admin)?;
+    let begun: Begun = read(service.post("/audit", None).await?)?;
     let mut progress = Progress::new("audit", "rows", None);
     let report = loop {
-        let report: Report = read(client.get(&url), &url).await?;
+        let report: Report = read(service.get("/audit", &[]).await?)?;
         if report.job != begun.job {
             return Err(unanswered(anyhow!(
                 "the service began another audit, or was restarted, before this one ended"
@@ -57,25 +56,17 @@ pub(super) async fn run(args: AuditArgs) -> Result<Exit, Failure> {
     })
 }
 
-async fn read<T: for<'de> Deserialize<'de>>(
-    request: reqwest::RequestBuilder,
-    url: &str,
-) -> Result<T, Failure> {
-    let response = request
-        .send()
-        .await
-        .with_context(|| format!("could not reach the service at {url}; see --admin"))
-        .map_err(unanswered)?;
-    let status = response.status();
-    let body = response.text().await.unwrap_or_default();
-    if status.is_success() {
-        return serde_json::from_str(&body)
-            .with_context(|| format!("{url} does not answer like namegate"))
+fn read<T: for<'de> Deserialize<'de>>(reply: Reply) -> Result<T, Failure> {
+    if reply.status.is_success() {
+        return serde_json::from_value(reply.body)
+            .context("the admin listener does not answer like namegate's")
             .map_err(unanswered);
     }
-    let problem: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
-    let detail = problem["detail"].as_str().unwrap_or("no reason was given");
-    Err(unanswered(anyhow!("{url} answered {status}: {detail}")))
+    let detail = reply.body["detail"].as_str().unwrap_or("no reason was given");
+    Err(unanswered(anyhow!(
+        "the service answered {}: {detail}",
+        reply.status
+    )))
 }
 
 fn unanswered(error: anyhow::Error) -> Failure {

@@ -9,8 +9,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tokio::net::TcpListener;
 
 use crate::cli::import::{self, ImportError};
-use crate::cli::serve::{self, Listeners, Service};
-use crate::cli::{Exit, Failure, open};
+use crate::cli::serve::{Listeners, Service};
+use crate::cli::{Exit, Failure, open, reception};
 use crate::config::{DEFAULT_ADMIN_LISTEN, DEFAULT_LISTEN, DemoArgs};
 use crate::gate::Store;
 use crate::store::sqlite::SqliteStore;
@@ -22,7 +22,7 @@ const NAMES_COUNT: u64 = 50_000;
 
 pub(super) async fn run(args: DemoArgs) -> Result<Exit, Failure> {
     crate::telemetry::start(args.service.log_format);
-    serve::refuse_an_open_admin_listener(&args.service)?;
+    let token = reception::admin_token(&args.service)?;
     let policy = open::policy(&args.policy)?;
     let directory = Directory::new()?;
     let store: Arc<dyn Store> = Arc::new(SqliteStore::new(&directory.0.join(open::EMBEDDED_FILE)));
@@ -34,7 +34,15 @@ pub(super) async fn run(args: DemoArgs) -> Result<Exit, Failure> {
     let unbound = |error| Failure::new(Exit::Address, error);
     let page = listeners.public_address().map_err(unbound)?;
     let status = listeners.admin_address().map_err(unbound)?;
-    let service = Service::new(store, policy, &args.service, true, None);
+    let service = Service::new(
+        store,
+        policy,
+        args.policy,
+        &args.service,
+        token,
+        true,
+        None,
+    );
     println!();
     println!(
         "  Open http://{page}/ and type a name. numpy is taken, so are flask and requests; try your own."

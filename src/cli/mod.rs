@@ -1,5 +1,6 @@
 //! One thin file per command, and what all commands end with: an exit code, and one line when something is wrong.
 
+pub mod admin_client;
 mod attach;
 mod audit;
 mod check;
@@ -11,6 +12,7 @@ mod import;
 mod migrate;
 mod open;
 mod openapi;
+mod reception;
 mod serve;
 mod size;
 

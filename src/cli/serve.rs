@@ -5,21 +5,21 @@
 //!   SIGTERM  readyz says no -> wait the drain delay -> stop accepting, finish what is asked (bounded)
 //!            -> stop the population (which keeps its filter) -> close the connections -> print the tally -> exit 0
 //! ```
-//! A second signal ends the process at once.
+//! A second signal ends the process at once. SIGHUP reads the reserved names anew.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::{Exit, Failure, open};
-use crate::config::{OnOff, ServeArgs, ServiceArgs};
+use crate::cli::{Exit, Failure, open, reception};
+use crate::config::{OnOff, PolicyArgs, Registration, ServeArgs, ServiceArgs};
 use crate::gate::{FilterSwitch, Gate, LookupLimits, Recall, Store, StoreError, TakenCache};
-use crate::http::{App, Offers, admin_router, keep_history, public_router};
+use crate::http::{AdminToken, App, Manners, Offers, admin_router, keep_history, public_router};
 use crate::names::Policy;
 use crate::population::{Audits, Keeper, Population, PopulationSettings, Status};
 use crate::store::postgres::{Connections, Deadlines};
@@ -34,7 +34,7 @@ const TAKEN_CAPACITY: u64 = 100_000;
 
 pub(super) async fn run(args: ServeArgs) -> Result<Exit, Failure> {
     crate::telemetry::start(args.service.log_format);
-    refuse_an_open_admin_listener(&args.service)?;
+    let token = reception::admin_token(&args.service)?;
     let policy = open::policy(&args.policy)?;
     let chosen = open::database(&args.database)?;
     if chosen.is_embedded_default {
@@ -67,7 +67,15 @@ pub(super) async fn run(args: ServeArgs) -> Result<Exit, Failure> {
     look_at(&*store).await?;
     let listeners = Listeners::bind(args.service.listen, args.service.admin_listen).await?;
     let keeper = keeper(&args, &*store);
-    let service = Service::new(store, policy, &args.service, args.signup, keeper);
+    let service = Service::new(
+        store,
+        policy,
+        args.policy,
+        &args.service,
+        token,
+        args.signup,
+        keeper,
+    );
     service.run(listeners).await
 }
 
@@ -95,17 +103,6 @@ fn deadlines(args: &ServiceArgs) -> Deadlines {
         lookup: args.lookup_deadline,
         ..Deadlines::default()
     }
-}
-
-pub(super) fn refuse_an_open_admin_listener(args: &ServiceArgs) -> Result<(), Failure> {
-    if args.admin_listen.ip().is_loopback() {
-        return Ok(());
-    }
-    let error = anyhow!(
-        "--admin-listen {}: the admin listener asks nobody who they are, so it is for loopback addresses only",
-        args.admin_listen
-    );
-    Err(Failure::new(Exit::Usage, error))
 }
 
 /// A database that answers and does not fit is refused now; one that does not answer is waited for while serving.
@@ -184,6 +181,10 @@ pub(super) struct Service {
     store: Arc<dyn Store>,
     population: Option<Population>,
     audit_interval: Duration,
+    public: Manners,
+    admin: Manners,
+    /// Where the rules came from, to be read again.
+    rules: PolicyArgs,
     drain_delay: Duration,
     stop: CancellationToken,
 }
@@ -192,7 +193,9 @@ impl Service {
     pub(super) fn new(
         store: Arc<dyn Store>,
         policy: Policy,
+        rules: PolicyArgs,
         args: &ServiceArgs,
+        admin_token: Option<AdminToken>,
         signup: bool,
         keeper: Option<Keeper>,
     ) -> Self {
@@ -237,24 +240,27 @@ impl Service {
             limits(args),
         );
         print_configuration(args, &*store, signup);
+        reception::warn_of_surprises(args);
         let offers = Offers {
+            registration: args.protection.registration == Registration::Open,
             sign_up: signup,
             server_timing: args.server_timing == OnOff::On,
             keeps_filters,
         };
-        let app = App::new(
-            Arc::new(gate),
-            Arc::clone(&store),
-            status,
-            metrics,
-            audits,
-            offers,
-        );
+        let public = reception::public(args, &metrics);
+        let admin = reception::admin(args, admin_token, &metrics);
+        let budgets = reception::budgets(args);
+        let gate = Arc::new(gate);
+        let store_too = Arc::clone(&store);
+        let app = App::new(gate, store_too, status, metrics, audits, offers, budgets);
         Self {
             app,
             store,
             population,
             audit_interval: args.audit_interval,
+            public,
+            admin,
+            rules,
             drain_delay: args.drain_delay,
             stop: CancellationToken::new(),
         }
@@ -276,16 +282,21 @@ impl Service {
             println!("{what} on http://{address}");
         }
         let accepting = self.stop.child_token();
-        let public = spawn_server(
+        let public = tokio::spawn(crate::http::serve(
             listeners.public,
             public_router(self.app.clone()),
+            self.public,
+            Arc::clone(&self.app.metrics),
             accepting.clone(),
-        );
-        let admin = spawn_server(
+        ));
+        let admin = tokio::spawn(crate::http::serve(
             listeners.admin,
             admin_router(self.app.clone()),
+            self.admin,
+            Arc::clone(&self.app.metrics),
             accepting.clone(),
-        );
+        ));
+        let reloading = tokio::spawn(reload_on_hangup(self.app.clone(), self.rules));
         let mut population = tokio::spawn({
             let (population, stop) = (self.population.clone(), self.stop.clone());
             async move {
@@ -329,6 +340,7 @@ impl Service {
         {
             tracing::warn!("some requests did not finish in time and were cut off");
         }
+        reloading.abort();
         self.stop.cancel();
         let ended = match ended {
             Some(ended) => ended,
@@ -358,16 +370,39 @@ impl Service {
     }
 }
 
-fn spawn_server(
-    listener: TcpListener,
-    router: axum::Router,
-    stop: CancellationToken,
-) -> tokio::task::JoinHandle<()> {
-    tokio::spawn(async move {
-        if let Err(error) = crate::http::serve(listener, router, stop).await {
-            tracing::error!(error = %error, "a listener failed");
+/// Reads the reserved names anew at every SIGHUP. A list that cannot be used changes nothing.
+async fn reload_on_hangup(app: App, rules: PolicyArgs) {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        // Without a handler the default action ends the process.
+        let Ok(mut hangup) = signal(SignalKind::hangup()) else {
+            return tracing::error!("SIGHUP cannot be waited for");
+        };
+        while hangup.recv().await.is_some() {
+            let rules = rules.clone();
+            // On a thread of its own: the file may be a slow one.
+            let read = tokio::task::spawn_blocking(move || open::policy(&rules)).await;
+            let is_applied = match read {
+                Ok(Ok(policy)) => {
+                    app.gate.replace_policy(policy);
+                    tracing::info!("the reserved names were read anew");
+                    true
+                }
+                Ok(Err(failure)) => {
+                    tracing::error!("the reserved names stay as they were: {failure}");
+                    false
+                }
+                Err(panic) => {
+                    tracing::error!(error = %panic, "the reserved names stay as they were");
+                    false
+                }
+            };
+            app.metrics.protection.count_reload(is_applied);
         }
-    })
+    }
+    #[cfg(not(unix))]
+    drop((app, rules));
 }
 
 /// The effective configuration, in one line, without secrets.
@@ -387,6 +422,12 @@ fn print_configuration(args: &ServiceArgs, store: &dyn Store, signup: bool) {
         audit_interval = %humantime::format_duration(args.audit_interval),
         drain_delay = %humantime::format_duration(args.drain_delay),
         signup,
+        registration = ?args.protection.registration,
+        rate_limit = ?args.protection.rate_limit,
+        rate_limit_burst = args.protection.rate_limit_burst,
+        rate_limit_per_second = args.protection.rate_limit_per_second,
+        trusted_proxies = args.protection.trusted_proxies.len(),
+        max_connections = args.protection.max_connections,
         "configuration"
     );
     if args.max_staleness < args.poll_interval * 3 {

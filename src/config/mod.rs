@@ -3,20 +3,24 @@
 //! Every flag that scripts rely on is also a variable: `NAMEGATE_` and the flag's name, `DATABASE_URL` excepted, which
 //! keeps its usual name. A flag wins over its variable.
 
+mod admin;
 mod attach;
 mod database;
 mod dedup;
 mod policy;
+mod protection;
 mod service;
 mod tools;
 mod values;
 
 use clap::{Parser, Subcommand};
 
+pub use admin::AdminArgs;
 pub use attach::{AttachArgs, DetachArgs, WaitArgs};
 pub use database::{DatabaseArgs, TableArgs};
 pub use dedup::{BadLines, DedupArgs};
 pub use policy::PolicyArgs;
+pub use protection::{ProtectionArgs, Registration};
 pub use service::{DEFAULT_ADMIN_LISTEN, DEFAULT_LISTEN, DemoArgs, ServeArgs, ServiceArgs};
 pub use tools::{AuditArgs, CheckArgs, HealthcheckArgs, ImportArgs, MigrateArgs, SizeArgs};
 pub use values::OnOff;

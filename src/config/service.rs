@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::config::values::{OnOff, bytes, duration, duration_or_zero, rate, save_interval};
-use crate::config::{DatabaseArgs, PolicyArgs, TableArgs};
+use crate::config::{DatabaseArgs, PolicyArgs, ProtectionArgs, TableArgs};
 use crate::telemetry::LogFormat;
 
 /// `namegate serve`.
@@ -41,7 +41,7 @@ pub struct ServiceArgs {
     #[arg(long, env = "NAMEGATE_LISTEN", value_name = "HOST:PORT", default_value = DEFAULT_LISTEN)]
     pub listen: SocketAddr,
 
-    /// The admin listener: metrics. Loopback only.
+    /// The admin listener: metrics, and questions of operators. Anything but loopback demands --admin-token-file.
     #[arg(long, env = "NAMEGATE_ADMIN_LISTEN", value_name = "HOST:PORT", default_value = DEFAULT_ADMIN_LISTEN)]
     pub admin_listen: SocketAddr,
 
@@ -125,6 +125,10 @@ pub struct ServiceArgs {
         value_enum
     )]
     pub log_format: LogFormat,
+
+    /// Budgets, proxies, connections, origins, the operator's token.
+    #[command(flatten)]
+    pub protection: ProtectionArgs,
 }
 
 /// Where the public listener is when nobody says otherwise.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::config::values::rate;
-use crate::config::{DatabaseArgs, PolicyArgs, TableArgs};
+use crate::config::{AdminArgs, DatabaseArgs, PolicyArgs, TableArgs};
 
 /// `namegate check`.
 #[derive(Debug, Clone, Args)]
@@ -88,14 +88,9 @@ pub struct SizeArgs {
 /// `namegate audit`.
 #[derive(Debug, Clone, Args)]
 pub struct AuditArgs {
-    /// The admin listener of the running service.
-    #[arg(
-        long,
-        env = "NAMEGATE_ADMIN",
-        value_name = "URL",
-        default_value = "http://127.0.0.1:9090"
-    )]
-    pub admin: String,
+    /// Which service.
+    #[command(flatten)]
+    pub admin: AdminArgs,
 }
 
 /// `namegate healthcheck`.

@@ -1,8 +1,10 @@
 //! How values are written on the command line: rates, durations, bytes, switches.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use ipnet::IpNet;
 
 use crate::filter::SMALLEST_RATE;
 
@@ -78,6 +80,44 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "more bytes than any machine has".into())
 }
 
+pub(super) fn per_second(text: &str) -> Result<f64, String> {
+    let rate: f64 = text
+        .parse()
+        .map_err(|_| "expected a number such as 4 or 0.5".to_owned())?;
+    if (0.001..=1e6).contains(&rate) {
+        Ok(rate)
+    } else {
+        Err("a budget fills up with 0.001 to 1000000 units a second".into())
+    }
+}
+
+/// A network, or one address, which is a network of its own.
+pub(super) fn network(text: &str) -> Result<IpNet, String> {
+    let text = text.trim();
+    let network: Option<IpNet> = match text.parse::<IpAddr>() {
+        Ok(address) => Some(address.into()),
+        Err(_) => text.parse().ok(),
+    };
+    network.ok_or_else(|| "expected a network such as 10.0.0.0/8, or an address".into())
+}
+
+/// What a browser sends in its `Origin` header: scheme, host, and the port where it is not the usual one.
+pub(super) fn origin(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    if text == "*" {
+        return Ok(text.to_owned());
+    }
+    let written_so = url::Url::parse(text)
+        .ok()
+        .filter(|url| matches!(url.scheme(), "http" | "https"))
+        .map(|url| url.origin().ascii_serialization());
+    match written_so {
+        Some(origin) if origin == text => Ok(origin),
+        Some(origin) => Err(format!("a browser writes this origin {origin}")),
+        None => Err("expected an origin such as https://signup.example, or *".into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +136,43 @@ mod tests {
         assert_eq!(rate("0.001"), Ok(0.001));
         for wrong in ["0", "1", "-0.1", "5", "NaN", "inf", "5e-324", "1%", ""] {
             assert!(rate(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_network_may_be_one_address() {
+        assert_eq!(network("10.1.2.3"), Ok("10.1.2.3/32".parse().expect("one")));
+        assert_eq!(network(" ::1 "), Ok("::1/128".parse().expect("one")));
+        assert!(network("10.0.0.0/8").is_ok());
+        for wrong in ["", "10.0.0.0/33", "10.0.0", "proxy.example", "::1/129"] {
+            assert!(network(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_written_as_browsers_write_it() {
+        for right in ["https://signup.example", "http://localhost:8081", "*"] {
+            assert_eq!(origin(right).as_deref(), Ok(right));
+        }
+        for wrong in [
+            "https://signup.example/",
+            "https://signup.example:443",
+            "HTTPS://signup.example",
+            "https://signup.example/form",
+            "signup.example",
+            "ftp://signup.example",
+            "null",
+            "",
+        ] {
+            assert!(origin(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_budget_fills_up_at_a_sensible_rate() {
+        assert_eq!(per_second("0.5"), Ok(0.5));
+        for wrong in ["0", "-1", "NaN", "inf", "1e9", "often"] {
+            assert!(per_second(wrong).is_err(), "{wrong}");
         }
     }
 }

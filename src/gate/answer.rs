@@ -25,6 +25,8 @@ pub enum Outcome {
     Invalid,
     /// It could not be found out.
     Unverified,
+    /// Whoever asked may not have the database asked now.
+    RateLimited,
 }
 
 /// What the caller can branch on.
@@ -41,6 +43,8 @@ pub enum Reason {
     Invalid,
     /// Not known.
     Unverified,
+    /// Not known, for this client asks too much.
+    RateLimited,
 }
 
 /// Who knew.
@@ -59,7 +63,7 @@ pub enum Source {
 
 impl Outcome {
     /// All of them, in the order of their discriminants.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::FreeInFilter,
         Self::FreeInDatabase,
         Self::TakenInDatabase,
@@ -67,6 +71,7 @@ impl Outcome {
         Self::Reserved,
         Self::Invalid,
         Self::Unverified,
+        Self::RateLimited,
     ];
 
     /// What the caller can branch on.
@@ -78,6 +83,7 @@ impl Outcome {
             Self::Reserved => Reason::Reserved,
             Self::Invalid => Reason::Invalid,
             Self::Unverified => Reason::Unverified,
+            Self::RateLimited => Reason::RateLimited,
         }
     }
 
@@ -89,7 +95,7 @@ impl Outcome {
             Self::FreeInDatabase | Self::TakenInDatabase => Some(Source::Database),
             Self::TakenInCache => Some(Source::Cache),
             Self::Reserved | Self::Invalid => Some(Source::Policy),
-            Self::Unverified => None,
+            Self::Unverified | Self::RateLimited => None,
         }
     }
 
@@ -111,7 +117,7 @@ impl Outcome {
         match self.reason() {
             Reason::Free => Some(true),
             Reason::Taken | Reason::Reserved | Reason::Invalid => Some(false),
-            Reason::Unverified => None,
+            Reason::Unverified | Reason::RateLimited => None,
         }
     }
 }
@@ -126,6 +132,7 @@ impl Reason {
             Self::Reserved => "reserved",
             Self::Invalid => "invalid",
             Self::Unverified => "unverified",
+            Self::RateLimited => "rate_limited",
         }
     }
 }

@@ -7,18 +7,16 @@ use std::collections::HashMap;
 
 use crate::gate::decision::Memory;
 use crate::gate::{Answer, FilterSwitch, Gate, Outcome, Spellings, found_out, outcome, refused};
-use crate::names::{Canonical, FilterKey};
+use crate::names::{Canonical, FilterKey, Refusal};
 
 impl Gate {
     /// Is each of these names free? `raws`: the texts as asked; the answers come in their order.
     pub async fn ask_many(&self, raws: &[String]) -> Vec<Answer> {
-        let judged: Vec<_> = raws
-            .iter()
-            .map(|raw| {
-                let canonical = self.policy.judge(raw)?;
-                Ok(self.spellings(&canonical, raw))
-            })
-            .collect();
+        let judged: Vec<Result<Spellings, Refusal>> = {
+            let policy = self.policy.load();
+            let judge = |raw: &String| Ok(self.spellings(&policy.judge(raw)?, raw));
+            raws.iter().map(judge).collect()
+        };
         let mut places = HashMap::new();
         let mut names: Vec<Spellings> = Vec::new();
         for name in judged.iter().flatten() {

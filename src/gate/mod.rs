@@ -23,6 +23,8 @@ mod taken;
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
+
 pub use answer::{Answer, Detail, Outcome, Reason, Source};
 pub use generation::Generation;
 pub use lookups::{Found, LookupLimits, Lookups};
@@ -46,7 +48,8 @@ pub enum FilterSwitch {
 
 /// Answers questions about names. One per process, shared by all listeners.
 pub struct Gate {
-    policy: Policy,
+    /// Swapped as a whole when the operator's list is read anew; readers never lock.
+    policy: ArcSwap<Policy>,
     recall: Arc<Recall>,
     lookups: Lookups,
     store: Arc<dyn Store>,
@@ -85,7 +88,7 @@ impl Gate {
             limits,
         );
         Self {
-            policy,
+            policy: ArcSwap::from_pointee(policy),
             recall,
             lookups,
             store,
@@ -96,16 +99,28 @@ impl Gate {
 
     /// Is this name free? `raw`: the text as asked.
     pub async fn ask(&self, raw: &str) -> Answer {
-        let answer = self.find_answer(raw).await;
-        self.metrics.count(answer.outcome);
-        answer
+        self.ask_within(raw, || true).await
+    }
+
+    /// As [`ask`](Self::ask), for one who may not always have the database asked: `may_look_up` is asked when it would
+    /// be. What memory knows is answered in any case.
+    pub async fn ask_within(&self, raw: &str, may_look_up: impl FnOnce() -> bool) -> Answer {
+        let judgement = self.policy.load().judge(raw);
+        self.answer(raw, judgement, may_look_up).await
+    }
+
+    /// As [`ask`](Self::ask), past the reserved names.
+    pub async fn ask_as_operator(&self, raw: &str) -> Answer {
+        let judgement = self.policy.load().judge_as_operator(raw);
+        self.answer(raw, judgement, || true).await
     }
 
     /// Up to `most` names like a taken one that the filter calls absent: they cost no query, and there are none while
     /// the filter is not trusted. `seed`: random for people, fixed for tests.
     #[must_use]
     pub fn suggest(&self, taken: &str, most: usize, seed: u64) -> Vec<Canonical> {
-        Suggestions::new(&self.policy, taken, seed)
+        let policy = self.policy.load();
+        Suggestions::new(&policy, taken, seed)
             .filter(|name| self.recall.of(&FilterKey::of(name.as_str()), name) == Memory::Absent)
             .take(most)
             .collect()
@@ -113,7 +128,8 @@ impl Gate {
 
     /// Inserts a user, judged by the same rules as [`ask`](Self::ask). The unique index has the last word.
     pub async fn sign_up(&self, raw: &str) -> SignUp {
-        let canonical = match self.policy.judge(raw) {
+        let judgement = self.policy.load().judge(raw);
+        let canonical = match judgement {
             Ok(canonical) => canonical,
             Err(refusal) => return SignUp::Refused(refused(raw, refusal)),
         };
@@ -153,10 +169,15 @@ impl Gate {
         &self.recall
     }
 
-    /// The rules.
+    /// The rules, as they are now.
     #[must_use]
-    pub const fn policy(&self) -> &Policy {
-        &self.policy
+    pub fn policy(&self) -> Arc<Policy> {
+        self.policy.load_full()
+    }
+
+    /// Judges by other rules from now on. Questions under way end by the rules they began with.
+    pub fn replace_policy(&self, policy: Policy) {
+        self.policy.store(Arc::new(policy));
     }
 
     /// Whether the filter is asked at all.
@@ -165,30 +186,61 @@ impl Gate {
         self.switch
     }
 
-    async fn find_answer(&self, raw: &str) -> Answer {
-        let canonical = match self.policy.judge(raw) {
-            Ok(canonical) => canonical,
-            Err(refusal) => return refused(raw, refusal),
+    /// The answer to a judged name, counted.
+    async fn answer(
+        &self,
+        raw: &str,
+        judgement: Result<Canonical, Refusal>,
+        may_look_up: impl FnOnce() -> bool,
+    ) -> Answer {
+        let answer = match judgement {
+            Ok(canonical) => self.find_answer(raw, canonical, may_look_up).await,
+            Err(refusal) => refused(raw, refusal),
         };
+        self.metrics.count(answer.outcome);
+        answer
+    }
+
+    async fn find_answer(
+        &self,
+        raw: &str,
+        canonical: Canonical,
+        may_look_up: impl FnOnce() -> bool,
+    ) -> Answer {
         let outcome = match self.switch {
-            FilterSwitch::On => self.with_filter(&canonical, raw).await,
-            FilterSwitch::Off => self.without_filter(&canonical, raw).await,
+            FilterSwitch::On => self.with_filter(&canonical, raw, may_look_up).await,
+            FilterSwitch::Off => self.without_filter(&canonical, raw, may_look_up).await,
         };
         found_out(raw, canonical, outcome)
     }
 
-    async fn with_filter(&self, canonical: &Canonical, raw: &str) -> Outcome {
+    async fn with_filter(
+        &self,
+        canonical: &Canonical,
+        raw: &str,
+        may_look_up: impl FnOnce() -> bool,
+    ) -> Outcome {
         let key = FilterKey::of(canonical.as_str());
         let memory = self.recall.of(&key, canonical);
-        let found = if memory.needs_the_database() {
+        let found = if !memory.needs_the_database() {
+            None
+        } else if may_look_up() {
             Some(self.lookups.find(key, self.spellings(canonical, raw)).await)
         } else {
-            None
+            return Outcome::RateLimited;
         };
         self.conclude(memory, found)
     }
 
-    async fn without_filter(&self, canonical: &Canonical, raw: &str) -> Outcome {
+    async fn without_filter(
+        &self,
+        canonical: &Canonical,
+        raw: &str,
+        may_look_up: impl FnOnce() -> bool,
+    ) -> Outcome {
+        if !may_look_up() {
+            return Outcome::RateLimited;
+        }
         let asked = self.spellings(canonical, raw);
         let found = self.lookups.find_apart(std::slice::from_ref(&asked)).await;
         outcome(Memory::Untrusted, found.first().copied())

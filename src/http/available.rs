@@ -9,9 +9,9 @@ use http::header::{ALLOW, HeaderName};
 use http::{HeaderValue, StatusCode};
 
 use crate::gate::{Answer, Reason};
-use crate::http::openapi::{Anywhere, PROBLEM_JSON, Unverified};
-use crate::http::{App, Problem, json};
-use crate::names::{PolicyDocument, parse_query};
+use crate::http::openapi::{Anywhere, PROBLEM_JSON, Protected, Unverified};
+use crate::http::{App, Client, LOOKUP, Problem, QUESTION, json};
+use crate::names::{PolicyDocument, QueryError, Question, parse_query};
 
 /// What the path answers, for `Allow`.
 pub(super) const METHODS: &str = "GET, HEAD, POST, OPTIONS";
@@ -36,18 +36,63 @@ const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
         (status = 400, description = "The question cannot be read: `malformed_query`, `invalid_utf8`, `missing_username`, `repeated_parameter`, `invalid_suggest`",
          body = Problem, content_type = PROBLEM_JSON),
         (status = 414, description = "The query is over 4 KiB: `query_too_long`", body = Problem, content_type = PROBLEM_JSON),
+        Protected,
         Unverified,
         Anywhere,
     )
 )]
 pub(super) async fn ask(
     State(app): State<App>,
+    client: Client,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    app.admit()?;
+    // Unreadable questions cost as much as others: reading them is most of the work.
+    let question = parse_query(query.as_deref());
+    let name = |question: Result<Question, QueryError>| question.ok().map(|asked| asked.name);
+    if let Err(wait) = app.charge(client, QUESTION) {
+        return Err(Problem::rate_limited(wait, name(question)));
+    }
+    let question = question?;
+    let asked_at = Instant::now();
+    let mut refused = None;
+    let may_look_up = || match app.charge(client, LOOKUP) {
+        Ok(()) => true,
+        Err(wait) => {
+            refused = Some(wait);
+            false
+        }
+    };
+    let answer = app.gate.ask_within(&question.name, may_look_up).await;
+    match refused {
+        Some(wait) => Err(Problem::rate_limited(wait, Some(question.name))),
+        None => respond(&app, &question, answer, asked_at.elapsed()),
+    }
+}
+
+/// The question on the admin listener: never refused for its number, nor because registration is closed.
+/// `scope=operator` asks past the reserved names.
+pub(super) async fn ask_as_operator(
+    State(app): State<App>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let question = parse_query(query.as_deref())?;
     let asked_at = Instant::now();
-    let mut answer = app.gate.ask(&question.name).await;
-    let took = asked_at.elapsed();
+    let answer = if question.is_operator_scope {
+        app.gate.ask_as_operator(&question.name).await
+    } else {
+        app.gate.ask(&question.name).await
+    };
+    respond(&app, &question, answer, asked_at.elapsed())
+}
+
+/// The answer as the form wants it, and its response.
+fn respond(
+    app: &App,
+    question: &Question,
+    mut answer: Answer,
+    took: Duration,
+) -> Result<Response, Problem> {
     if let Some(most) = question.suggest {
         answer.suggestions = Some(match answer.outcome.reason() {
             Reason::Taken => app.gate.suggest(&question.name, most.into(), random()),

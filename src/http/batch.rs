@@ -8,19 +8,17 @@
 //!
 //! There are no suggestions and no `Server-Timing` here.
 
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::extract::rejection::BytesRejection;
+use axum::extract::{Request, State};
 use axum::response::Response;
+use http::StatusCode;
 use http::header::RETRY_AFTER;
-use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::gate::{Answer, Reason};
 use crate::http::body::Expected;
-use crate::http::openapi::{Anywhere, PROBLEM_JSON, Unverified};
-use crate::http::{App, Problem, json};
+use crate::http::openapi::{Anywhere, PROBLEM_JSON, Protected, Unverified};
+use crate::http::{App, Client, Problem, QUESTION, json};
 
 /// The largest body that is read, in bytes.
 pub(super) const LARGEST_BODY: usize = 256 * 1024;
@@ -62,16 +60,18 @@ pub(super) struct Answers {
         (status = 413, description = "The body is over 256 KiB: `body_too_large`", body = Problem, content_type = PROBLEM_JSON),
         (status = 415, description = "The body is not JSON: `unsupported_media_type`", body = Problem, content_type = PROBLEM_JSON),
         (status = 422, description = "More than 1,000 names: `too_many_names`", body = Problem, content_type = PROBLEM_JSON),
+        Protected,
         Unverified,
         Anywhere,
     )
 )]
 pub(super) async fn ask_many(
     State(app): State<App>,
-    headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    client: Client,
+    request: Request,
 ) -> Result<Response, Problem> {
-    let Questions { usernames } = EXPECTED.read(&headers, body)?;
+    app.admit()?;
+    let Questions { usernames } = EXPECTED.read(request).await?;
     if usernames.len() > MOST_NAMES {
         let asked = usernames.len();
         return Err(Problem::new(
@@ -81,6 +81,10 @@ pub(super) async fn ask_many(
             format!("Ask about at most {MOST_NAMES} names at once; these are {asked}."),
         ));
     }
+    // Each name is a question. A whole budget pays for any number of them, and then there is a long pause.
+    let names = u32::try_from(usernames.len()).unwrap_or(u32::MAX).max(1);
+    app.charge(client, QUESTION.saturating_mul(names))
+        .map_err(|wait| Problem::rate_limited(wait, None))?;
     let answers = app.gate.ask_many(&usernames).await;
     let unverified = answers
         .iter()

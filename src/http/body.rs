@@ -3,10 +3,11 @@
 //! Unknown members are ignored, as unknown parameters of a query are; a member given twice is refused. What was sent is
 //! never repeated in an error: it may hold names.
 
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
+use axum::body::{Bytes, to_bytes};
+use axum::extract::Request;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
+use hyper::body::Body;
 use serde::de::DeserializeOwned;
 
 use crate::http::Problem;
@@ -14,7 +15,7 @@ use crate::http::problem::Place;
 
 /// What a route takes.
 pub(super) struct Expected {
-    /// The largest body that is read, in bytes; kept by the router's `DefaultBodyLimit`.
+    /// The largest body that is read, in bytes.
     pub(super) largest: usize,
     /// An object of the right shape, to show to people.
     pub(super) example: &'static str,
@@ -26,12 +27,8 @@ impl Expected {
     /// # Errors
     /// 415 for another media type, 413 for too large a body, 400 for one that is cut off, not UTF-8, not JSON or not of
     /// the expected shape.
-    pub(super) fn read<T: DeserializeOwned>(
-        &self,
-        headers: &HeaderMap,
-        body: Result<Bytes, BytesRejection>,
-    ) -> Result<T, Problem> {
-        let body = self.receive("application/json", headers, body)?;
+    pub(super) async fn read<T: DeserializeOwned>(&self, request: Request) -> Result<T, Problem> {
+        let body = self.receive("application/json", request).await?;
         let text = std::str::from_utf8(&body).map_err(|error| {
             let place = Place::of(&body, error.valid_up_to());
             unreadable(
@@ -55,17 +52,16 @@ impl Expected {
         })
     }
 
-    /// The body as it came, of this media type.
+    /// The body as it came, of this media type. One that announces more than is read is not waited for.
     ///
     /// # Errors
     /// 415 for another media type, 413 for too large a body, 400 for one that is cut off.
-    pub(super) fn receive(
+    pub(super) async fn receive(
         &self,
         media_type: &'static str,
-        headers: &HeaderMap,
-        body: Result<Bytes, BytesRejection>,
+        request: Request,
     ) -> Result<Bytes, Problem> {
-        if !is_of(media_type, headers) {
+        if !is_of(media_type, request.headers()) {
             return Err(Problem::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "unsupported_media_type",
@@ -73,17 +69,32 @@ impl Expected {
                 format!("Send Content-Type: {media_type}."),
             ));
         }
-        body.map_err(|rejection| self.not_received(&rejection))
+        let body = request.into_body();
+        if body.size_hint().lower() > self.largest as u64 {
+            return Err(self.too_large());
+        }
+        to_bytes(body, self.largest).await.map_err(|error| {
+            let is_too_large = std::error::Error::source(&error)
+                .is_some_and(<dyn std::error::Error>::is::<http_body_util::LengthLimitError>);
+            if is_too_large {
+                return self.too_large();
+            }
+            Problem::new(
+                StatusCode::BAD_REQUEST,
+                "malformed_body",
+                "The body cannot be read",
+                "The body ended before it was whole.",
+            )
+        })
     }
 
-    fn not_received(&self, rejection: &BytesRejection) -> Problem {
-        let status = rejection.status();
-        let (code, title) = match status {
-            StatusCode::PAYLOAD_TOO_LARGE => ("body_too_large", "Body too large"),
-            _ => ("malformed_body", "The body cannot be read"),
-        };
-        let detail = format!("Send at most {} bytes, and all of them.", self.largest);
-        Problem::new(status, code, title, detail)
+    fn too_large(&self) -> Problem {
+        Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "body_too_large",
+            "Body too large",
+            format!("Send at most {} bytes.", self.largest),
+        )
     }
 
     fn malformed(&self, place: Place) -> Problem {

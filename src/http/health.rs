@@ -1,19 +1,47 @@
 //! `/livez`: the runtime answers. `/readyz`: a question would be answered.
+//!
+//! Neither has a budget: who asks them stands beside the service. So whoever else asks them must not be able to load the
+//! database: one statement at a time, and its outcome is believed for a moment.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::Serialize;
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 use utoipa::ToSchema;
 
+use crate::gate::Store;
 use crate::http::App;
 use crate::http::openapi::Anywhere;
 
 const DATABASE_ANSWERS_WITHIN: Duration = Duration::from_secs(1);
+const BELIEVED_FOR: Duration = Duration::from_millis(250);
+
+/// Whether the database answers, as it was found a moment ago.
+#[derive(Debug, Default)]
+pub(super) struct Glance {
+    /// Held while the database is asked, so that all who want to know wait for one statement.
+    found: Mutex<Option<(Instant, bool)>>,
+}
+
+impl Glance {
+    async fn database_answers(&self, store: &dyn Store) -> bool {
+        let mut found = self.found.lock().await;
+        if let Some((when, answers)) = *found
+            && when.elapsed() < BELIEVED_FOR
+        {
+            return answers;
+        }
+        let asked = timeout(DATABASE_ANSWERS_WITHIN, store.held(&[])).await;
+        let answers = matches!(asked, Ok(Ok(_)));
+        *found = Some((Instant::now(), answers));
+        answers
+    }
+}
 
 /// The runtime answers.
 #[derive(Serialize, ToSchema)]
@@ -74,11 +102,7 @@ pub(super) async fn readyz(State(app): State<App>) -> Response {
     let observed = app.status.observe(app.gate.recall());
     let is_draining = app.is_draining();
     // A trusted filter has heard from the database a moment ago; only without one is it worth a statement.
-    let database_answers = observed.is_trusted
-        || matches!(
-            timeout(DATABASE_ANSWERS_WITHIN, app.store.held(&[])).await,
-            Ok(Ok(_))
-        );
+    let database_answers = observed.is_trusted || app.database.database_answers(&*app.store).await;
     let is_ready = database_answers && !is_draining;
     let status = if is_ready {
         StatusCode::OK

@@ -16,6 +16,13 @@
 //! | admin | `GET /status`, `/status/history` | the same and more as JSON, and its last five minutes |
 //! | admin | `GET /`, `/assets/...` | the status page |
 //! | admin | `POST /rebuild`, `GET /rebuild` | the next generation, and how far it is |
+//! | admin | `GET /username/available?username=NAME&scope=operator` | the question past the reserved names |
+//!
+//! ```text
+//!   listener ──seat?──▶ conversation ──▶ wire ──▶ hyper ──▶ responder ──▶ router ──▶ handler
+//!   accepts, sees off   phases, alarm    bytes              who asks, token, CORS,    budget, then work
+//!                                                           headers of every answer
+//! ```
 //!
 //! Every error, the framework's own included, is `application/problem+json` with `available: null` in it: see
 //! [`Problem`].
@@ -25,28 +32,35 @@ mod audit;
 mod available;
 mod batch;
 mod body;
+mod budget;
+mod client;
+mod conversation;
+mod cors;
 mod docs;
 mod headers;
 mod health;
 mod history;
 mod json;
+mod listener;
 mod openapi;
 mod page;
 mod problem;
 mod rebuild;
+mod refusal;
+mod responder;
 mod sign_up;
 mod status;
 mod template;
+mod token;
+mod wire;
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
 use axum::routing::{MethodRouter, get, post};
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use utoipa_axum::routes;
@@ -57,13 +71,23 @@ use crate::telemetry::Metrics;
 
 use history::History;
 
+pub use budget::{Budgets, LOOKUP, QUESTION, SIGN_UP, Wait};
+pub use client::{Client, Clients, is_near};
+pub use conversation::Patience;
+pub use cors::Cors;
 pub use history::keep_history;
+pub use listener::{Manners, serve};
 pub use openapi::document;
 pub use problem::Problem;
+pub use responder::Access;
+pub use token::{AdminToken, SHORTEST_TOKEN, TokenError};
 
-/// The handles that requests are answered with. Cheap to clone.
+/// The handles that requests are answered with. One counted pointer: every request clones it.
 #[derive(Clone)]
-pub struct App {
+pub struct App(Arc<Handles>);
+
+/// What is in an [`App`].
+pub struct Handles {
     /// Answers questions.
     pub gate: Arc<Gate>,
     /// Asked by `/readyz`, whether it answers at all.
@@ -75,14 +99,26 @@ pub struct App {
     /// Checks of the filter against the table; none while there is no filter.
     pub audits: Option<Audits>,
     offers: Offers,
-    is_draining: Arc<AtomicBool>,
+    budgets: Option<Budgets>,
+    database: health::Glance,
+    is_draining: AtomicBool,
     started: Instant,
     history: History,
+}
+
+impl Deref for App {
+    type Target = Handles;
+
+    fn deref(&self) -> &Handles {
+        &self.0
+    }
 }
 
 /// What the public listener offers beyond the question itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Offers {
+    /// Questions and sign-ups of the public. When they are not, all of them get the same 403.
+    pub registration: bool,
     /// `POST /users`, the sample sign-up.
     pub sign_up: bool,
     /// `Server-Timing`: what each answer cost.
@@ -92,7 +128,7 @@ pub struct Offers {
 }
 
 impl App {
-    /// All handles at once.
+    /// All handles at once. `budgets`: `None` when whoever asks is answered.
     #[must_use]
     pub fn new(
         gate: Arc<Gate>,
@@ -101,24 +137,55 @@ impl App {
         metrics: Arc<Metrics>,
         audits: Option<Audits>,
         offers: Offers,
+        budgets: Option<Budgets>,
     ) -> Self {
-        Self {
+        Self(Arc::new(Handles {
             gate,
             store,
             status,
             metrics,
             audits,
             offers,
-            is_draining: Arc::default(),
+            budgets,
+            database: health::Glance::default(),
+            is_draining: AtomicBool::new(false),
             started: Instant::now(),
             history: History::default(),
-        }
+        }))
     }
 
     /// From now on `/readyz` says no; everything else goes on.
     pub fn start_draining(&self) {
         // Relaxed: a flag of its own, nothing else is published by it.
         self.is_draining.store(true, Ordering::Relaxed);
+    }
+
+    /// To be asked first by every route that tells something about names or makes accounts.
+    ///
+    /// # Errors
+    /// 403 when the public may not ask.
+    pub fn admit(&self) -> Result<(), Problem> {
+        if self.offers.registration {
+            Ok(())
+        } else {
+            Err(Problem::registration_closed())
+        }
+    }
+
+    /// Takes `units` out of a client's budget, where there are budgets: [`QUESTION`] for each name that is asked about,
+    /// [`LOOKUP`] on top for each that the database is asked about.
+    ///
+    /// # Errors
+    /// [`Wait`]: nothing was taken, and nothing must be done.
+    pub fn charge(&self, client: Client, units: u32) -> Result<(), Wait> {
+        let charged = match &self.budgets {
+            Some(budgets) if client != Client::UNKNOWN => budgets.take(client, units),
+            _ => return Ok(()),
+        };
+        if charged.is_err() {
+            self.metrics.protection.rate_limited.inc();
+        }
+        charged
     }
 
     fn is_draining(&self) -> bool {
@@ -139,7 +206,7 @@ fn public_routes(with_sign_up: bool) -> OpenApiRouter<App> {
         available::METHODS,
     );
     let router = OpenApiRouter::with_openapi(openapi::preface())
-        .routes(up_to(batch::LARGEST_BODY, questions))
+        .routes(questions)
         .routes(documented(routes!(available::policy), "GET, HEAD"))
         .routes(documented(routes!(health::livez), "GET, HEAD"))
         .routes(documented(routes!(health::readyz), "GET, HEAD"))
@@ -153,8 +220,8 @@ fn public_routes(with_sign_up: bool) -> OpenApiRouter<App> {
     let sign_up = documented(routes!(sign_up::sign_up), "POST");
     let page = documented(routes!(page::index, page::submit), "GET, HEAD, POST");
     router
-        .routes(up_to(sign_up::LARGEST_BODY, sign_up))
-        .routes(up_to(sign_up::LARGEST_BODY, page))
+        .routes(sign_up)
+        .routes(page)
 }
 
 /// What the admin listener serves.
@@ -176,36 +243,19 @@ pub fn admin_router(app: App) -> Router {
             ),
         )
         .route("/livez", only(get(health::livez), "GET, HEAD"))
-        .route("/readyz", only(get(health::readyz), "GET, HEAD"));
+        .route("/readyz", only(get(health::readyz), "GET, HEAD"))
+        .route(
+            "/username/available",
+            only(get(available::ask_as_operator), "GET, HEAD"),
+        );
     finish(router.merge(status_page()), app)
 }
 
-/// The page of the admin listener. Its text is no secret, and a browser cannot send a token before it has a page that
-/// asks for one: where a token is wanted, it is wanted for everything but this.
+/// The page of the admin listener. Where a token is wanted, it is wanted for this too: a browser asks its user for it.
 fn status_page() -> Router<App> {
     Router::new()
         .route("/", only(get(status::page), "GET, HEAD"))
         .route("/assets/{file}", only(get(status::asset), "GET, HEAD"))
-}
-
-/// Serves until `stop`, then finishes what is under way.
-///
-/// # Errors
-/// An I/O error of the listener.
-pub async fn serve(
-    listener: TcpListener,
-    router: Router,
-    stop: CancellationToken,
-) -> std::io::Result<()> {
-    let listener = axum::serve::ListenerExt::tap_io(listener, |stream| {
-        // Answers are one small write: waiting for more to send only delays them.
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(error = %error, "TCP_NODELAY could not be set");
-        }
-    });
-    axum::serve(listener, router)
-        .with_graceful_shutdown(stop.cancelled_owned())
-        .await
 }
 
 /// Routes whose other methods are refused with those that are `allowed`.
@@ -216,15 +266,6 @@ fn documented(
     (schemas, paths, only(methods, allowed))
 }
 
-/// Routes that read bodies of up to `largest` bytes.
-fn up_to(
-    largest: usize,
-    (schemas, paths, methods): UtoipaMethodRouter<App>,
-) -> UtoipaMethodRouter<App> {
-    let methods = methods.layer(DefaultBodyLimit::max(largest));
-    (schemas, paths, methods)
-}
-
 fn only(methods: MethodRouter<App>, allowed: &'static str) -> MethodRouter<App> {
     methods.fallback(move || std::future::ready(Problem::method_not_allowed(allowed)))
 }
@@ -233,7 +274,6 @@ fn finish(router: Router<App>, app: App) -> Router {
     router
         .fallback(|| std::future::ready(Problem::not_found()))
         .layer(CatchPanicLayer::custom(Problem::from_panic))
-        .layer(axum::middleware::map_response(headers::add))
         .with_state(app)
 }
 

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use axum::response::{IntoResponse, Response as Answered};
 use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::header::{Header, HeaderBuilder};
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::tag::TagBuilder;
@@ -100,18 +100,37 @@ impl IntoResponses for Anywhere {
     }
 }
 
+/// What a client may be answered with who asks too much, or where nobody may ask.
+pub(super) struct Protected;
+
+impl IntoResponses for Protected {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        let closed = problem("Registration is closed, for every name alike: `registration_closed`");
+        let limited = problem("The client's budget does not suffice: `rate_limited`")
+            .header("Retry-After", seconds("Seconds until it does"));
+        [
+            ("403".to_owned(), closed.build().into()),
+            ("429".to_owned(), limited.build().into()),
+        ]
+        .into()
+    }
+}
+
+fn seconds(about: &str) -> Header {
+    let seconds = ObjectBuilder::new().schema_type(Type::Integer).build();
+    HeaderBuilder::new()
+        .schema(Some(seconds))
+        .description(Some(about))
+        .build()
+}
+
 /// What a question may be answered with that needs the database.
 pub(super) struct Unverified;
 
 impl IntoResponses for Unverified {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
-        let seconds = ObjectBuilder::new().schema_type(Type::Integer).build();
-        let retry_after = HeaderBuilder::new()
-            .schema(Some(seconds))
-            .description(Some("Seconds until it is worth asking again"))
-            .build();
         let unverified = problem("It could not be found out: `unverified`")
-            .header("Retry-After", retry_after)
+            .header("Retry-After", seconds("Seconds until it is worth asking again"))
             .build();
         [("503".to_owned(), unverified.into())].into()
     }

@@ -4,20 +4,18 @@
 //! `GET /?username=NAME`, and the page comes back with the answer in it. With JavaScript the same form asks
 //! `/username/available` while a person types and posts JSON to `/users`.
 
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{Path, RawQuery, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY, RETRY_AFTER,
 };
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderValue, StatusCode};
 
 use crate::gate::{Answer, Reason, SignUp};
 use crate::http::body::Expected;
 use crate::http::openapi::{Anywhere, PROBLEM_JSON};
 use crate::http::template::{Html, fill};
-use crate::http::{App, Problem, available, sign_up};
+use crate::http::{App, Client, Problem, QUESTION, SIGN_UP, Wait, available, sign_up};
 use crate::names::{Canonical, QueryError, parse_query};
 
 /// A file in the binary: its name below `/assets/`, its media type, its text.
@@ -53,16 +51,25 @@ const SUGGESTIONS: usize = 3;
     responses(
         (status = 200, description = "The page", body = String, content_type = "text/html"),
         (status = 400, description = "The page, which says why the question cannot be read", body = String, content_type = "text/html"),
+        (status = 403, description = "The page, which says that registration is closed", body = String, content_type = "text/html"),
+        (status = 429, description = "The page, which says when to ask again", body = String, content_type = "text/html"),
         (status = 503, description = "The page, which says that it could not be found out", body = String, content_type = "text/html"),
         Anywhere,
     )
 )]
-pub(super) async fn index(State(app): State<App>, RawQuery(query): RawQuery) -> Response {
+pub(super) async fn index(
+    State(app): State<App>,
+    client: Client,
+    RawQuery(query): RawQuery,
+) -> Response {
     let question = match parse_query(query.as_deref()) {
         Ok(question) => question,
         Err(QueryError::MissingUsername) => return render(&app, StatusCode::OK, &Shown::nothing()),
         Err(error) => return unreadable(&app, &error),
     };
+    if let Err(turned_away) = turn_away(&app, client, QUESTION, &question.name) {
+        return turned_away;
+    }
     let answer = app.gate.ask(&question.name).await;
     let status = match answer.outcome.reason() {
         Reason::Unverified => StatusCode::SERVICE_UNAVAILABLE,
@@ -89,20 +96,24 @@ const FORM: Expected = Expected {
     responses(
         (status = 201, description = "The page: the account is made", body = String, content_type = "text/html"),
         (status = 400, description = "The form cannot be read", content((String = "text/html"), (Problem = "application/problem+json"))),
+        (status = 403, description = "The page: registration is closed", body = String, content_type = "text/html"),
         (status = 409, description = "The page: somebody has the name", body = String, content_type = "text/html"),
         (status = 413, description = "The form is over 16 KiB: `body_too_large`", body = Problem, content_type = PROBLEM_JSON),
         (status = 415, description = "It is not a form: `unsupported_media_type`", body = Problem, content_type = PROBLEM_JSON),
         (status = 422, description = "The page: the rules refuse the name", body = String, content_type = "text/html"),
+        (status = 429, description = "The page: too many questions", body = String, content_type = "text/html"),
         (status = 503, description = "The page: it is not known whether the account was made", body = String, content_type = "text/html"),
         Anywhere,
     )
 )]
 pub(super) async fn submit(
     State(app): State<App>,
-    headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    client: Client,
+    request: Request,
 ) -> Result<Response, Problem> {
-    let body = FORM.receive("application/x-www-form-urlencoded", &headers, body)?;
+    let body = FORM
+        .receive("application/x-www-form-urlencoded", request)
+        .await?;
     let question = match std::str::from_utf8(&body) {
         Ok(text) => parse_query(Some(text)),
         Err(_not_utf8) => Err(QueryError::InvalidUtf8),
@@ -111,6 +122,9 @@ pub(super) async fn submit(
         Ok(question) => question.name,
         Err(error) => return Ok(unreadable(&app, &error)),
     };
+    if let Err(turned_away) = turn_away(&app, client, SIGN_UP, &username) {
+        return Ok(turned_away);
+    }
     let (status, shown) = match app.gate.sign_up(&username).await {
         SignUp::Created(canonical) => {
             let sentence = format!("Welcome, {}. The account was created.", canonical.as_str());
@@ -237,6 +251,27 @@ impl Shown {
         };
         Self::new(reason.word(), sentence).beside(&answer.username)
     }
+}
+
+/// The page for one who may not ask, or not now.
+fn turn_away(app: &App, client: Client, units: u32, name: &str) -> Result<(), Response> {
+    let say = |status, sentence: String| {
+        render(
+            app,
+            status,
+            &Shown::new("unverified", sentence).beside(name),
+        )
+    };
+    if app.admit().is_err() {
+        return Err(say(StatusCode::FORBIDDEN, "Registration is closed.".into()));
+    }
+    app.charge(client, units).map_err(|Wait(wait)| {
+        let seconds = wait.as_secs().saturating_add(1);
+        let sentence = format!("Too many questions. Please try again in {seconds} s.");
+        let mut response = say(StatusCode::TOO_MANY_REQUESTS, sentence);
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        response
+    })
 }
 
 fn unreadable(app: &App, error: &QueryError) -> Response {

@@ -4,6 +4,7 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -13,8 +14,8 @@ use serde::Serialize;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::gate::{Answer, Reason, Source};
-use crate::http::json;
+use crate::gate::{Answer, Detail, Outcome, Reason, Source};
+use crate::http::{Wait, json};
 use crate::names::{Canonical, QueryError};
 
 /// One error, as the client sees it. What went wrong inside goes to the log, not here.
@@ -27,6 +28,7 @@ pub struct Problem {
     answer: Option<Box<Answer>>,
     allow: Option<&'static str>,
     place: Option<Place>,
+    retry_after: Option<Duration>,
 }
 
 /// Where in a body it went wrong: both counted from 1, columns in bytes.
@@ -139,6 +141,7 @@ impl Problem {
             detail: detail.into(),
             answer: None,
             allow: None,
+            retry_after: (status == StatusCode::SERVICE_UNAVAILABLE).then_some(super::RETRY_AFTER),
             place: None,
         }
     }
@@ -166,6 +169,48 @@ impl Problem {
         Self {
             answer: Some(Box::new(answer)),
             ..Self::new(status, code, title, detail)
+        }
+    }
+
+    /// The public may not ask, whatever the name.
+    pub(super) fn registration_closed() -> Self {
+        Self::new(
+            StatusCode::FORBIDDEN,
+            "registration_closed",
+            "Registration is closed",
+            "Registration is closed, so no question about a name is answered.",
+        )
+    }
+
+    /// The client's budget does not suffice. `username`: what was asked, where that can be read, so that a form knows
+    /// which of its questions this answers.
+    #[must_use]
+    pub fn rate_limited(wait: Wait, username: Option<String>) -> Self {
+        let seconds = wait.0.as_secs_f64().ceil().max(1.0);
+        let sentence = format!("Too many questions. Ask again in {seconds} s.");
+        let problem = match username {
+            Some(username) => Self::answering(
+                StatusCode::TOO_MANY_REQUESTS,
+                "rate_limited",
+                "Too many questions",
+                Answer {
+                    username,
+                    canonical: None,
+                    outcome: Outcome::RateLimited,
+                    detail: Some(Detail::new("rate_limited", sentence)),
+                    suggestions: None,
+                },
+            ),
+            None => Self::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "rate_limited",
+                "Too many questions",
+                sentence,
+            ),
+        };
+        Self {
+            retry_after: Some(Duration::from_secs_f64(seconds)),
+            ..problem
         }
     }
 
@@ -237,7 +282,11 @@ impl IntoResponse for Problem {
                 .and_then(|answer| answer.canonical.as_ref())
                 .map(Canonical::as_str),
             available: answer.and_then(|answer| answer.outcome.available()),
-            reason: answer.map_or(Reason::Unverified, |answer| answer.outcome.reason()),
+            reason: match answer {
+                Some(answer) => answer.outcome.reason(),
+                None if self.status == StatusCode::TOO_MANY_REQUESTS => Reason::RateLimited,
+                None => Reason::Unverified,
+            },
             source: answer.and_then(|answer| answer.outcome.source()),
             min: detail.and_then(|detail| detail.min),
             max: detail.and_then(|detail| detail.max),
@@ -255,8 +304,8 @@ impl IntoResponse for Problem {
         if let Some(allowed) = self.allow {
             headers.insert(ALLOW, HeaderValue::from_static(allowed));
         }
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            headers.insert(RETRY_AFTER, super::RETRY_AFTER.as_secs().into());
+        if let Some(pause) = self.retry_after {
+            headers.insert(RETRY_AFTER, pause.as_secs().into());
         }
         response
     }

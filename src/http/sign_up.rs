@@ -1,18 +1,16 @@
 //! `POST /users`: the sample sign-up. It does not check first; the insert decides.
 
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::extract::rejection::BytesRejection;
+use axum::extract::{Request, State};
 use axum::response::Response;
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::gate::{Answer, Detail, Outcome, SignUp};
 use crate::http::available::unverified;
 use crate::http::body::Expected;
-use crate::http::openapi::{Anywhere, PROBLEM_JSON, Unverified};
-use crate::http::{App, Problem, json};
+use crate::http::openapi::{Anywhere, PROBLEM_JSON, Protected, Unverified};
+use crate::http::{App, Client, Problem, SIGN_UP, json};
 
 /// Who signs up.
 #[derive(Deserialize, ToSchema)]
@@ -63,16 +61,20 @@ const EXPECTED: Expected = Expected {
         (status = 413, description = "The body is over 16 KiB: `body_too_large`", body = Problem, content_type = PROBLEM_JSON),
         (status = 415, description = "The body is not JSON: `unsupported_media_type`", body = Problem, content_type = PROBLEM_JSON),
         (status = 422, description = "The rules refuse the name; the code is the rule's", body = Problem, content_type = PROBLEM_JSON),
+        Protected,
         Unverified,
         Anywhere,
     )
 )]
 pub(super) async fn sign_up(
     State(app): State<App>,
-    headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    client: Client,
+    request: Request,
 ) -> Result<Response, Problem> {
-    let Body { username } = EXPECTED.read(&headers, body)?;
+    app.admit()?;
+    app.charge(client, SIGN_UP)
+        .map_err(|wait| Problem::rate_limited(wait, None))?;
+    let Body { username } = EXPECTED.read(request).await?;
     match app.gate.sign_up(&username).await {
         SignUp::Created(canonical) => {
             let mut response = json::response(&Created {

@@ -50,10 +50,90 @@ pub struct Metrics {
     pub audited_rows: Counter,
     /// Rows among them that the filter called absent. Must stay 0.
     pub audit_misses: Counter,
+    /// What stands between the service and those who ask too much.
+    pub protection: Protection,
     rebuilds: Family<Labels<1>, Counter>,
     distrusts: Family<Labels<1>, Counter>,
     /// Set by [`Metrics::observe`] just before they are written out.
     gauges: Gauges,
+}
+
+/// Connections, budgets, forwarded addresses, reloads.
+#[derive(Debug, Default)]
+pub struct Protection {
+    /// Connections of the public listener, now.
+    pub connections: Gauge,
+    /// Connections that were one too many.
+    pub connections_refused: Counter,
+    /// Requests that could not be read as HTTP.
+    pub unreadable_requests: Counter,
+    /// Questions and sign-ups for which a client's budget did not suffice.
+    pub rate_limited: Counter,
+    /// Requests whose trusted proxy did not say whom it asks for, in words that can be read.
+    pub unreadable_forwards: Counter,
+    /// Requests without the admin token.
+    pub unauthorized: Counter,
+    late: Family<Labels<1>, Counter>,
+    reloads: Family<Labels<1>, Counter>,
+}
+
+impl Protection {
+    fn register(registry: &mut Registry) -> Self {
+        let these = Self::default();
+        registry.register(
+            "connections",
+            "Connections open on the public listener",
+            these.connections.clone(),
+        );
+        registry.register(
+            "connections_refused",
+            "Connections refused because there were too many",
+            these.connections_refused.clone(),
+        );
+        registry.register(
+            "connections_late",
+            "Connections that rested too long, by where: before a head was whole, before the answer, before it was \
+             read, between requests",
+            these.late.clone(),
+        );
+        registry.register(
+            "unreadable_requests",
+            "Requests that could not be read as HTTP",
+            these.unreadable_requests.clone(),
+        );
+        registry.register(
+            "rate_limited_requests",
+            "Requests for which a client's budget did not suffice",
+            these.rate_limited.clone(),
+        );
+        registry.register(
+            "unreadable_forwarded_headers",
+            "Requests whose trusted proxy named no address that can be read",
+            these.unreadable_forwards.clone(),
+        );
+        registry.register(
+            "unauthorized_requests",
+            "Requests to the admin listener without its token",
+            these.unauthorized.clone(),
+        );
+        registry.register(
+            "reserved_reloads",
+            "Readings of the reserved names anew, by how they ended",
+            these.reloads.clone(),
+        );
+        these
+    }
+
+    /// Counts a connection that rested too long.
+    pub fn count_late(&self, phase: &'static str) {
+        self.late.get_or_create(&[("phase", phase)]).inc();
+    }
+
+    /// Counts a reading of the reserved names anew.
+    pub fn count_reload(&self, is_applied: bool) {
+        let outcome = if is_applied { "applied" } else { "refused" };
+        self.reloads.get_or_create(&[("outcome", outcome)]).inc();
+    }
 }
 
 #[derive(Debug, Default)]
@@ -140,6 +220,7 @@ impl Metrics {
             distrusts.clone(),
         );
 
+        let protection = Protection::register(&mut registry);
         let gauges = Gauges::default();
         registry.register(
             "trusted",
@@ -271,6 +352,7 @@ impl Metrics {
             save_failures,
             audited_rows,
             audit_misses,
+            protection,
             rebuilds,
             distrusts,
             gauges,

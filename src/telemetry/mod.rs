@@ -7,7 +7,7 @@ mod screen;
 mod tally;
 
 pub use logs::{LogFormat, start};
-pub use metrics::{FilterReading, Metrics, Observation};
+pub use metrics::{FilterReading, Metrics, Observation, Protection};
 pub use progress::Progress;
 pub use screen::{bar, print_line};
 pub use tally::Tally;

@@ -29,7 +29,8 @@ pub(crate) async fn migrate(url: &str) {
         .expect_success();
 }
 
-/// A service in front of the database at `url`, on ports of its own.
+/// A service in front of the database at `url`, on ports of its own. Without budgets, unless `more` switches them on: all
+/// tests ask from one address.
 pub(crate) async fn serve(url: &str, more: &[&str]) -> Service {
     let mut args = vec![
         "serve",
@@ -40,6 +41,9 @@ pub(crate) async fn serve(url: &str, more: &[&str]) -> Service {
         "--admin-listen",
         "127.0.0.1:0",
     ];
+    if !more.contains(&"--rate-limit") {
+        args.extend(["--rate-limit", "off"]);
+    }
     args.extend(more);
     // Tests run side by side in one directory; those that restart from disk name theirs and say how often.
     Service::spawn(&args, &[("NAMEGATE_SAVE_INTERVAL", "0s")]).await

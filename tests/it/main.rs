@@ -17,6 +17,7 @@ mod http_contract;
 mod one_policy;
 mod openapi;
 mod pages;
+mod protection;
 mod questions;
 mod restarting;
 mod sign_up;
