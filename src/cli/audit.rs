@@ -62,7 +62,9 @@ fn read<T: for<'de> Deserialize<'de>>(reply: Reply) -> Result<T, Failure> {
             .context("the admin listener does not answer like namegate's")
             .map_err(unanswered);
     }
-    let detail = reply.body["detail"].as_str().unwrap_or("no reason was given");
+    let detail = reply.body["detail"]
+        .as_str()
+        .unwrap_or("no reason was given");
     Err(unanswered(anyhow!(
         "the service answered {}: {detail}",
         reply.status

@@ -112,7 +112,8 @@ impl Gate {
     /// As [`ask`](Self::ask), past the reserved names.
     pub async fn ask_as_operator(&self, raw: &str) -> Answer {
         let judgement = self.policy.load().judge_as_operator(raw);
-        self.answer(raw, judgement, || true).await
+        self.answer(raw, judgement.map_err(Refusal::Invalid), || true)
+            .await
     }
 
     /// Up to `most` names like a taken one that the filter calls absent: they cost no query, and there are none while

@@ -219,9 +219,7 @@ fn public_routes(with_sign_up: bool) -> OpenApiRouter<App> {
     }
     let sign_up = documented(routes!(sign_up::sign_up), "POST");
     let page = documented(routes!(page::index, page::submit), "GET, HEAD, POST");
-    router
-        .routes(sign_up)
-        .routes(page)
+    router.routes(sign_up).routes(page)
 }
 
 /// What the admin listener serves.

@@ -130,7 +130,10 @@ pub(super) struct Unverified;
 impl IntoResponses for Unverified {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
         let unverified = problem("It could not be found out: `unverified`")
-            .header("Retry-After", seconds("Seconds until it is worth asking again"))
+            .header(
+                "Retry-After",
+                seconds("Seconds until it is worth asking again"),
+            )
             .build();
         [("503".to_owned(), unverified.into())].into()
     }

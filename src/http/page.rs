@@ -247,7 +247,9 @@ impl Shown {
             Reason::Unverified if app.offers.sign_up => {
                 "Could not check this name. You can still submit.".to_owned()
             }
-            Reason::Unverified => "Could not check this name. Please try again.".to_owned(),
+            Reason::Unverified | Reason::RateLimited => {
+                "Could not check this name. Please try again.".to_owned()
+            }
         };
         Self::new(reason.word(), sentence).beside(&answer.username)
     }

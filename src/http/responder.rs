@@ -103,9 +103,7 @@ impl Responder {
                 metrics.protection.unauthorized.inc();
                 Some(unauthorized())
             }
-            (Access::Admin { .. }, _) if is_sent_by_a_foreign_page(request) => {
-                Some(foreign_page())
-            }
+            (Access::Admin { .. }, _) if is_sent_by_a_foreign_page(request) => Some(foreign_page()),
             (_, Some(welcome)) if is_preflight(request.method(), request.headers()) => {
                 let mut response = StatusCode::NO_CONTENT.into_response();
                 welcome.preflight(response.headers_mut());

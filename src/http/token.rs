@@ -143,7 +143,7 @@ mod tests {
             "Bearer ",
             "",
             "Basic 0123456789abcdef",
-            "Basic MDEyMzQ1Njc4OWFiY2RlZg==", // no colon
+            "Basic MDEyMzQ1Njc4OWFiY2RlZg==",     // no colon
             "Basic b3BzOjAxMjM0NTY3ODlhYmNkZQ==", // one letter short
             "Basic %%%",
             "0123456789abcdef",
