@@ -22,7 +22,7 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// Reads the body.
+    /// Reads the body; not at all when the head says already that it will not do.
     ///
     /// # Errors
     /// 415 for another media type, 413 for too large a body, 400 for one that is cut off, not UTF-8, not JSON or not of
@@ -47,7 +47,7 @@ impl Expected {
         serde_json::from_str(text).map_err(|error| {
             self.malformed(Place {
                 line: error.line(),
-                column: error.column(),
+                column: error.column().max(1), // 0 for a body of nothing
             })
         })
     }
