@@ -143,7 +143,14 @@ async fn ask(
     asked: &[&str],
 ) -> Result<PgRow, StoreError> {
     if statement.known.load().is_none() {
-        statement.ask_as(&fitness::how_to_ask(connection, watched).await?);
+        let fit = fitness::how_to_ask(connection, watched).await?;
+        if !fit.has_triggers {
+            return Err(StoreError::Unfit(format!(
+                "{} is not the table that the change feed watches",
+                fit.table
+            )));
+        }
+        statement.ask_as(&fit);
     }
     let known = statement.known.load_full();
     let known = known.ok_or(StoreError::Garbled("a lookup that nobody knows how to ask"))?;
