@@ -1,5 +1,7 @@
 //! `namegate attach` and `namegate detach`: the change feed on a table that is there already, and off it again.
 
+use std::io::{ErrorKind, Write};
+
 use anyhow::anyhow;
 use sqlx::postgres::PgConnectOptions;
 
@@ -21,50 +23,42 @@ pub(super) async fn attach(args: AttachArgs) -> Result<Exit, Failure> {
         .await
         .map_err(|error| Failure::store(error, could_not.clone()))?;
     if args.dry_run {
-        match &plan.script {
-            Some(script) => print!("{}", script.as_sql()),
-            None => println!("-- nothing to do: {} is attached", plan.table),
-        }
-        return Ok(Exit::Done);
+        return say(&plan.script.as_ref().map_or_else(
+            || format!("-- nothing to do: {} is attached\n", plan.table),
+            |script| script.as_sql().to_owned(),
+        ));
     }
     plan.run(&say_that_it_waits)
         .await
         .map_err(|error| failure(error, could_not))?;
-    let column = &request.watched.column;
-    if plan.is_attached {
-        println!("{}, column {column}: attached already", plan.table);
-    } else {
-        println!(
-            "{}, column {column}: attached. Every change goes into the change feed, whoever makes it",
-            plan.table
-        );
-    }
-    println!("names are compared by: {}", plan.equality);
-    for note in &plan.notes {
-        println!("note: {note}");
-    }
-    print_rights(&plan, request.role.as_ref().map(ToString::to_string));
-    println!("next: namegate serve, with the same --table and --column, as that role");
-    Ok(Exit::Done)
+    say(&report(&plan, &request))
 }
 
-fn print_rights(plan: &attach::Plan, role: Option<String>) {
-    match role {
+/// What was done, and what is to be done next.
+fn report(plan: &attach::Plan, request: &attach::Request) -> String {
+    let done = if plan.is_attached {
+        "attached already"
+    } else {
+        "attached. Every change goes into the change feed, whoever makes it"
+    };
+    let mut lines = vec![
+        format!("{}, column {}: {done}", plan.table, request.watched.column),
+        format!("names are compared by: {}", plan.equality),
+    ];
+    lines.extend(plan.notes.iter().map(|note| format!("note: {note}")));
+    lines.push(match &request.role {
         Some(role) if plan.grants.is_empty() => {
-            println!("the role {role} has the rights that a service needs");
+            format!("the role {role} has the rights that a service needs")
         }
-        Some(role) => {
-            println!("the role {role} was given the rights that a service needs:");
-        }
+        Some(role) => format!("the role {role} was given the rights that a service needs:"),
         None => {
-            println!(
-                "the role that runs the service (here: gate) needs these rights; --role gives them:"
-            );
+            "the role that runs the service (here: gate) needs these rights; --role gives them:"
+                .to_owned()
         }
-    }
-    for grant in &plan.grants {
-        println!("  {grant}");
-    }
+    });
+    lines.extend(plan.grants.iter().map(|grant| format!("  {grant}")));
+    lines.push("next: namegate serve, with the same --table and --column, as that role\n".into());
+    lines.join("\n")
 }
 
 pub(super) async fn detach(args: DetachArgs) -> Result<Exit, Failure> {
@@ -79,21 +73,32 @@ pub(super) async fn detach(args: DetachArgs) -> Result<Exit, Failure> {
         .await
         .map_err(|error| Failure::store(error, could_not))?;
     if args.dry_run {
-        match &plan.script {
-            Some(script) => print!("{}", script.as_sql()),
-            None => println!("-- nothing to do: there is no change feed"),
-        }
-        return Ok(Exit::Done);
+        return say(plan
+            .script
+            .as_ref()
+            .map_or("-- nothing to do: there is no change feed\n", |script| {
+                script.as_sql()
+            }));
     }
     plan.run(&say_that_it_waits)
         .await
         .map_err(|error| failure(error, could_not.to_owned()))?;
-    match (&plan.script, plan.tables.as_slice()) {
-        (None, _) => println!("nothing to detach: there is no change feed in this database"),
-        (Some(_), []) => println!("the change feed is gone; no table had its triggers any more"),
-        (Some(_), tables) => println!("{}: detached, nothing is left behind", tables.join(", ")),
+    say(&match (&plan.script, plan.tables.as_slice()) {
+        (None, _) => "nothing to detach: there is no change feed in this database\n".to_owned(),
+        (Some(_), []) => "the change feed is gone; no table had its triggers any more\n".to_owned(),
+        (Some(_), tables) => format!("{}: detached, nothing is left behind\n", tables.join(", ")),
+    })
+}
+
+/// Prints. Whoever has closed the pipe has read enough.
+fn say(text: &str) -> Result<Exit, Failure> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::new(
+            Exit::File,
+            anyhow::Error::from(error).context("could not print"),
+        )),
+        _ => Ok(Exit::Done),
     }
-    Ok(Exit::Done)
 }
 
 fn postgres(args: &DatabaseArgs, command: &str) -> Result<PgConnectOptions, Failure> {

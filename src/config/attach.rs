@@ -63,7 +63,7 @@ pub struct WaitArgs {
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration)]
     pub lock_timeout: Duration,
 
-    /// How long to try again while the table is busy.
+    /// How long to try again while the table is busy; then the command ends with exit code 4.
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration_or_zero)]
     pub patience: Duration,
 }

@@ -105,6 +105,12 @@ async fn look(mut connection: PgConnection, request: &Request) -> Result<Plan, S
     fitness::server(&mut connection).await?;
     let target = Target::find(&mut connection, watched).await?;
     target.refuse_what_cannot_be_watched()?;
+    if !target.has_column {
+        return unfit(format!(
+            "the table {} has no column {}: name the right one with --column",
+            target.table, watched.column
+        ));
+    }
     let equality = equality::detect(
         &mut connection,
         &target.table,
@@ -208,6 +214,7 @@ struct Target {
     /// Tables under it that no trigger can watch for us, or that are somebody else's; for people.
     odd_members: Option<String>,
     is_watched: bool,
+    has_column: bool,
 }
 
 impl Target {
@@ -248,7 +255,7 @@ impl Target {
         };
         let text = |at| row.try_get::<String, _>(at).map_err(classify);
         let fact = |at| row.try_get::<bool, _>(at).map_err(classify);
-        let target = Self {
+        Ok(Self {
             table: text(0)?,
             schema: text(1)?,
             kind: text(2)?,
@@ -262,14 +269,8 @@ impl Target {
             has_other_triggers: fact(10)?,
             odd_members: row.try_get(11).map_err(classify)?,
             is_watched: fact(12)?,
-        };
-        if !fact(13)? {
-            return unfit(format!(
-                "the table {} has no column {column}: name the right one with --column",
-                target.table
-            ));
-        }
-        Ok(target)
+            has_column: fact(13)?,
+        })
     }
 
     fn refuse_what_cannot_be_watched(&self) -> Result<(), StoreError> {
@@ -392,7 +393,7 @@ impl Feed {
         }
         if !is_readable {
             return unfit(
-                "the change feed of this database belongs to another role: attach as that one",
+                "the change feed of this database is owned by another role: attach as that one",
             );
         }
         let row: PgRow = sqlx::query(

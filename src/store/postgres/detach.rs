@@ -144,7 +144,7 @@ async fn is_there(connection: &mut PgConnection) -> Result<bool, StoreError> {
     }
     if !is_owned {
         return unfit(
-            "the change feed of this database belongs to another role: detach as that one",
+            "the change feed of this database is owned by another role: detach as that one",
         );
     }
     if !is_complete {

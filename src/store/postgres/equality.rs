@@ -100,6 +100,8 @@ struct Column {
     /// Quoted, with its schema.
     collation: String,
     max_characters: Option<i32>,
+    /// Of type name, which cuts longer texts off without a word.
+    is_cut: bool,
 }
 
 /// How values of the column's type compare.
@@ -164,6 +166,13 @@ impl Equality {
 
     /// A warning, where the column cannot hold every name that the rules allow.
     pub(super) fn note_on_length(&self) -> Option<String> {
+        if self.column.is_cut {
+            return Some(format!(
+                "the column {} is of type name, which cuts texts off after 63 bytes: of two names that begin with the \
+                 same 63 bytes the second is called free, and the table refuses it; use profile ascii, or type text",
+                self.column.name
+            ));
+        }
         let holds = self.column.max_characters?;
         let is_short = usize::try_from(holds).is_ok_and(|holds| holds < MAX_CHARACTERS);
         is_short.then(|| {
@@ -301,7 +310,8 @@ async fn describe_column(
                 format('%I.%I', n.nspname, t.typname),
                 format_type(t.oid, base.modifier),
                 quote_ident(kn.nspname) || '.' || quote_ident(k.collname),
-                CASE WHEN t.oid = ANY ('{varchar,bpchar}'::regtype[]) AND base.modifier > 4 THEN base.modifier - 4 END
+                CASE WHEN t.oid = ANY ('{varchar,bpchar}'::regtype[]) AND base.modifier > 4 THEN base.modifier - 4 END,
+                t.oid = 'name'::regtype
            FROM base
            JOIN pg_type t ON t.oid = base.oid
            JOIN pg_namespace n ON n.oid = t.typnamespace
@@ -335,6 +345,7 @@ async fn describe_column(
         kind,
         collation: text(3)?.ok_or(StoreError::Garbled("a text column without a collation"))?,
         max_characters: row.try_get(4).map_err(classify)?,
+        is_cut: row.try_get(5).map_err(classify)?,
     })
 }
 
@@ -449,6 +460,7 @@ mod tests {
                 kind,
                 collation: "pg_catalog.\"C\"".into(),
                 max_characters: None,
+                is_cut: false,
             },
             rules: rules.iter().map(rule).collect(),
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sqlx::Row;
-use sqlx::postgres::PgConnection;
+use sqlx::postgres::{PgConnection, PgRow};
 use tokio::time::timeout;
 
 use crate::gate::StoreError;
@@ -23,6 +23,8 @@ pub(super) struct Fit {
     pub(super) equality: Equality,
     /// Whether rows may hold names as they were typed. In the sample table a trigger sees to it that they do not.
     pub(super) holds_raw_names: bool,
+    /// Whether triggers of the feed are on it. Without them it may be another table of that name.
+    pub(super) has_triggers: bool,
 }
 
 /// Looks at everything. [`StoreError::Overdue`] when that takes longer than `deadline`. The caller then drops the
@@ -50,12 +52,14 @@ pub(super) async fn how_to_ask(
     connection: &mut PgConnection,
     watched: &Watched,
 ) -> Result<Fit, StoreError> {
-    let (table, holds_raw_names) = table(connection, watched).await?;
+    let row = table(connection, watched).await?;
+    let table: String = row.try_get(4).map_err(classify)?;
     let equality = equality::detect(connection, &table, &watched.column, watched.equality).await?;
     Ok(Fit {
         table,
         equality,
-        holds_raw_names,
+        holds_raw_names: row.try_get(5).map_err(classify)?,
+        has_triggers: row.try_get(6).map_err(classify)?,
     })
 }
 
@@ -92,12 +96,9 @@ fn refuse_an_old_server(number: i32, name: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Table, column, and the right to read them. Returns the table's name with its schema, quoted, and whether it holds
-/// names as they were typed.
-async fn table(
-    connection: &mut PgConnection,
-    watched: &Watched,
-) -> Result<(String, bool), StoreError> {
+/// Table, column, and the right to read them. Returns, from the fourth column on, the table's name with its schema,
+/// quoted; whether it holds names as they were typed; and whether triggers of the feed are on it.
+async fn table(connection: &mut PgConnection, watched: &Watched) -> Result<PgRow, StoreError> {
     let Watched { table, column, .. } = watched;
     let row = query(
         "SELECT found.oid IS NOT NULL,
@@ -106,12 +107,16 @@ async fn table(
                 coalesce(row_security_active(found.oid), false),
                 (SELECT format('%I.%I', n.nspname, c.relname)
                    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = found.oid),
-                NOT EXISTS (SELECT FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
-                              JOIN pg_namespace n ON n.oid = p.pronamespace
-                             WHERE t.tgrelid = found.oid AND n.nspname = 'namegate' AND p.proname = 'fill_canonical')
+                NOT 'fill_canonical' = ANY (ours.triggers),
+                'capture' = ANY (ours.triggers)
            FROM (SELECT to_regclass($1)::oid AS oid) AS found
            LEFT JOIN pg_attribute a
-             ON a.attrelid = found.oid AND a.attname = $2 AND a.attnum > 0 AND NOT a.attisdropped",
+             ON a.attrelid = found.oid AND a.attname = $2 AND a.attnum > 0 AND NOT a.attisdropped
+          CROSS JOIN LATERAL (
+                SELECT ARRAY(SELECT p.proname::text FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
+                               JOIN pg_namespace n ON n.oid = p.pronamespace
+                              WHERE t.tgrelid = found.oid AND n.nspname = 'namegate') AS triggers
+               ) AS ours",
     )
     .bind(table.to_string())
     .bind(column.name())
@@ -140,7 +145,7 @@ async fn table(
             "row-level security hides rows of {table} from this role: use a role with BYPASSRLS, or the table's owner"
         ));
     }
-    Ok((row.try_get(4).map_err(classify)?, fact(5)?))
+    Ok(row)
 }
 
 /// The outbox, its functions, and all four triggers on the table.

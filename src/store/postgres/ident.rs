@@ -170,7 +170,7 @@ mod tests {
     fn a_literal_ends_where_it_should() {
         assert_eq!(quote_literal("users"), "'users'");
         assert_eq!(quote_literal(r#""it's""#), r#"'"it''s"'"#);
-        assert_eq!(quote_literal(r"a'b"), r"E'a\''b'");
+        assert_eq!(quote_literal(r"a\'b"), r"E'a\\''b'");
     }
 
     #[test]

@@ -30,7 +30,7 @@ struct Known {
     text: String,
     equality: Equality,
     holds_raw_names: bool,
-    /// Whether the filter's fold was found to be coarser than this equality. Lookups can do without.
+    /// Whether the filter's fold was found to be coarser than this equality.
     is_verified: bool,
 }
 
@@ -43,18 +43,13 @@ impl Statement {
         }
     }
 
-    /// From now on asks as `fit` says. Its table has its schema, so that no other table can shadow it.
-    pub(super) fn ask_as(&self, fit: &Fit) {
-        let is_verified = self.is_verified(&fit.equality);
-        self.store(fit, is_verified);
-    }
-
-    /// As [`ask_as`](Self::ask_as); the filter may be asked, too.
+    /// From now on asks as `fit` says, whose equality was tried on the filter's fold. Its table has its schema, so that
+    /// no other table can shadow it.
     pub(super) fn ask_and_filter_as(&self, fit: &Fit) {
-        self.store(fit, true);
+        self.known.store(Some(Arc::new(Known::from(fit, true))));
     }
 
-    /// Whether this very equality was tried on the live database.
+    /// Whether this very equality was tried on the filter's fold.
     pub(super) fn is_verified(&self, equality: &Equality) -> bool {
         self.known
             .load()
@@ -70,13 +65,22 @@ impl Statement {
             .is_none_or(|known| known.holds_raw_names)
     }
 
-    fn store(&self, fit: &Fit, is_verified: bool) {
-        self.known.store(Some(Arc::new(Known {
+    /// Asks as `fit` says if nothing better is known by now: lookups themselves can do without the trial.
+    fn ask_as(&self, fit: &Fit) {
+        let nothing: Option<Arc<Known>> = None;
+        let known = Some(Arc::new(Known::from(fit, false)));
+        self.known.compare_and_swap(&nothing, known);
+    }
+}
+
+impl Known {
+    fn from(fit: &Fit, is_verified: bool) -> Self {
+        Self {
             text: for_table(&fit.table, &fit.equality),
             equality: fit.equality.clone(),
             holds_raw_names: fit.holds_raw_names,
             is_verified,
-        })));
+        }
     }
 }
 
@@ -87,11 +91,14 @@ fn for_table(table: &str, equality: &Equality) -> String {
         .conditions("held", "asked.name")
         .map(|is_held| format!("(SELECT 1 FROM {table} AS held WHERE {is_held} LIMIT 1)"))
         .collect();
+    let found = match probes.as_slice() {
+        [probe] => probe.clone(),
+        probes => format!("({} LIMIT 1)", probes.join(" UNION ALL ")),
+    };
     format!(
         "SELECT pg_catalog.pg_is_in_recovery(), ARRAY(
              SELECT asked.at::int4 FROM unnest($1::text[]) WITH ORDINALITY AS asked(name, at)
-             CROSS JOIN LATERAL ({} LIMIT 1) AS found)",
-        probes.join(" UNION ALL ")
+             CROSS JOIN LATERAL {found} AS found)"
     )
 }
 
@@ -150,7 +157,14 @@ async fn ask(
         begin.await.map_err(classify)?;
     }
     if statement.known.load().is_none() {
-        statement.ask_as(&fitness::how_to_ask(connection, watched).await?);
+        let fit = fitness::how_to_ask(connection, watched).await?;
+        if !fit.has_triggers {
+            return Err(StoreError::Unfit(format!(
+                "{} is not the table that the change feed watches",
+                fit.table
+            )));
+        }
+        statement.ask_as(&fit);
     }
     let known = statement.known.load_full();
     let known = known.ok_or(StoreError::Garbled("a lookup that nobody knows how to ask"))?;

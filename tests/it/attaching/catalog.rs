@@ -24,7 +24,7 @@ const DEFINITIONS: &str = r"
      WHERE n.nspname !~ '^pg_|^information_schema' AND p.prokind = 'f'
        AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = p.oid AND d.deptype = 'e')
     UNION ALL
-    SELECT pg_get_triggerdef(t.oid) || t.tgenabled FROM pg_trigger t WHERE NOT t.tgisinternal
+    SELECT format('%s %s', pg_get_triggerdef(t.oid), t.tgenabled) FROM pg_trigger t WHERE NOT t.tgisinternal
     UNION ALL
     SELECT pg_get_indexdef(i.indexrelid) FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
       JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname !~ '^pg_|^information_schema'
@@ -84,12 +84,10 @@ pub(super) async fn rows(database: &Database) -> BTreeSet<String> {
 /// What the one set has and the other has not, for a message.
 pub(super) fn difference(left: &BTreeSet<String>, right: &BTreeSet<String>) -> String {
     let only = |these: &BTreeSet<String>, those: &BTreeSet<String>, sign: &str| {
-        these
-            .difference(those)
-            .map(|line| format!("{sign} {line}\n"))
-            .collect::<String>()
+        let lines = these.difference(those).map(|line| format!("{sign} {line}"));
+        lines.collect::<Vec<_>>().join("\n")
     };
-    only(left, right, "-") + &only(right, left, "+")
+    format!("{}\n{}", only(left, right, "-"), only(right, left, "+"))
 }
 
 async fn lines(database: &Database, sql: &str) -> BTreeSet<String> {

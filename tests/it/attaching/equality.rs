@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use sqlx::Connection;
+use sqlx::postgres::PgConnection;
 
-use super::{assert_refused, attach, database_with, run, serve_table};
-use crate::fixtures::{is_free, is_taken, serve, verdict, within};
+use super::{PATIENT, assert_refused, attach, database_with, run, serve_table};
+use crate::fixtures::{count, is_free, is_taken, serve, verdict, within};
 use crate::support::postgres::{Cluster, Database, TURKISH};
 use crate::support::service::Service;
 
@@ -54,7 +55,7 @@ const SHAPES: [(&str, &str); 14] = [
 /// Spellings that one rule or another takes for the same.
 const FAMILIES: [&[&str]; 9] = [
     &["alice", "Alice", "ALICE", "aLiCe", " alice", "alice  "],
-    &["info", "INFO", "Info", "ınfo", "İnfo", "INFo"],
+    &["iris", "IRIS", "Iris", "ıris", "İris", "IRIs"],
     &["σας", "ΣΑΣ", "σασ", "Σας"],
     &["strasse", "straße", "STRASSE", "STRAẞE"],
     &["zoë", "Zoe\u{308}", "ZOË", "zoe"],
@@ -65,8 +66,7 @@ const FAMILIES: [&[&str]; 9] = [
 ];
 
 /// What the table makes of the name, were it inserted now.
-async fn is_accepted(database: &Database, name: &str) -> bool {
-    let mut session = database.session().await;
+async fn is_accepted(session: &mut PgConnection, name: &str) -> bool {
     let mut attempt = session.begin().await.expect("a transaction");
     let inserted = sqlx::query("INSERT INTO app.people (handle) VALUES ($1)")
         .bind(name)
@@ -109,6 +109,7 @@ async fn no_name_is_free_that_the_table_refuses(options: &str, shape: (&str, &st
                 "--filter",
                 "off",
             ][..],
+            &PATIENT,
             &unicode,
         ]
         .concat(),
@@ -129,11 +130,11 @@ async fn no_name_is_free_that_the_table_refuses(options: &str, shape: (&str, &st
             .expect("they are all different");
         wait_until_seen(&filtered, &names).await;
         for asked in FAMILIES.iter().copied().flatten().copied() {
-            let is_accepted = is_accepted(&database, asked).await;
+            let is_accepted = is_accepted(&mut session, asked).await;
             for service in [&filtered, &bare] {
                 let (available, reason, source) = verdict(&service.ask(asked).await);
                 assert!(
-                    is_accepted || available == Some(false),
+                    is_accepted || available != Some(true),
                     "{shape:?} {options} holds {names:?}; {asked:?} is {reason} from {source:?}"
                 );
                 refused += usize::from(!is_accepted && reason == "taken");
@@ -153,7 +154,7 @@ async fn wait_until_seen(service: &Service, names: &[&str]) {
     for name in names {
         within(Duration::from_secs(5), "the row is taken", async || {
             let (available, reason, _) = verdict(&service.ask(name).await);
-            available == Some(false) && (reason == "taken" || reason == "invalid")
+            available == Some(false) && reason != "free"
         })
         .await;
     }
@@ -209,26 +210,26 @@ async fn lookups_are_answered_by_the_index_whatever_its_expression() {
         let index_scans =
             "SELECT sum(idx_scan)::int8 FROM pg_stat_user_indexes WHERE relname = 'people'";
         let mut session = database.session().await;
-        let mut count = async |sql: &'static str| -> i64 {
+        let mut counted = async |sql: &'static str| -> i64 {
             sqlx::query_scalar(sql)
                 .fetch_one(&mut session)
                 .await
                 .expect("statistics")
         };
-        let (tables, indexes) = (count(table_scans).await, count(index_scans).await);
+        let (tables, indexes) = (counted(table_scans).await, counted(index_scans).await);
         let asked = run(
             "check",
             &database.url,
             "app.people",
-            &["--direct", "N17", "n4999", "nobody"],
+            &["--direct", "N17", "n4999", "n-absent"],
         )
         .await;
         assert_eq!(asked.code, Some(1), "{asked:?}");
         within(Duration::from_secs(10), "scans are counted", async || {
-            count(index_scans).await > indexes
+            counted(index_scans).await > indexes
         })
         .await;
-        assert_eq!(count(table_scans).await, tables, "{shape:?}");
+        assert_eq!(counted(table_scans).await, tables, "{shape:?}");
     }
 }
 
@@ -282,6 +283,11 @@ async fn a_rule_that_the_fold_does_not_follow_is_refused() {
     attach(&database.url, "accounts").await;
     let stricter = "CREATE UNIQUE INDEX armenian ON accounts (upper(handle COLLATE \"hy-x-icu\"))";
     database.execute(stricter).await;
+    let capitals: String = sqlx::query_scalar("SELECT upper('և' COLLATE \"hy-x-icu\")")
+        .fetch_one(&mut database.session().await)
+        .await
+        .expect("a text");
+    assert_eq!(capitals, "ԵՎ", "the server's ICU is too old for this test");
     let words = ["hy-x-icu", "armenian", "U+0587", "CREATE UNIQUE INDEX"];
     let refused = run("attach", &database.url, "accounts", &[]).await;
     assert_refused(&refused, 5, &words);
@@ -302,24 +308,19 @@ async fn a_rule_that_the_fold_does_not_follow_is_refused() {
 async fn an_equality_that_changes_under_a_service_is_noticed_and_asked_from_then_on() {
     let database = database_with("changing", "CREATE TABLE accounts (handle text UNIQUE)").await;
     database
-        .execute("INSERT INTO accounts VALUES ('Alice')")
+        .execute("INSERT INTO accounts VALUES ('KIM')")
         .await;
     attach(&database.url, "accounts").await;
     let service = serve_table(&database.url, "accounts", &[]).await;
-    assert!(is_taken(&service, "Alice").await && is_free(&service, "ALICE").await);
+    assert!(is_taken(&service, "KIM").await && is_free(&service, "kim").await);
     database
         .execute("CREATE UNIQUE INDEX lowered ON accounts (lower(handle))")
         .await;
     within(Duration::from_secs(15), "lower() is asked", async || {
-        is_taken(&service, "ALICE").await
+        is_taken(&service, "kim").await
     })
     .await;
-    assert!(
-        service
-            .metric("namegate_rebuilds_total{cause=\"fingerprint\"}")
-            .await
-            >= 1.0
-    );
+    assert!(count(&service, "namegate_rebuilds_total{cause=\"fingerprint\"}").await >= 1);
     crate::fixtures::wait_until_following(&service).await;
     // The same name, another expression.
     database
@@ -329,7 +330,7 @@ async fn an_equality_that_changes_under_a_service_is_noticed_and_asked_from_then
         )
         .await;
     within(Duration::from_secs(15), "Turkish is asked", async || {
-        is_free(&service, "ALICE").await
+        is_free(&service, "kim").await
     })
     .await;
 }

@@ -33,9 +33,13 @@ async fn attach(url: &str, table: &str) -> String {
     run("attach", url, table, &[]).await.expect_success()
 }
 
+/// Flags of a service that is patient: on a busy machine an answer would be "not known" otherwise.
+const PATIENT: [&str; 2] = ["--lookup-deadline", "10s"];
+
 /// A service in front of this table that follows it.
 async fn serve_table(url: &str, table: &str, more: &[&str]) -> Service {
     let mut args = vec!["--table", table, "--cache-ttl", "1ms"];
+    args.extend(PATIENT);
     if !more.contains(&"--column") {
         args.extend(["--column", "handle"]);
     }

@@ -24,7 +24,7 @@ async fn tables_that_cannot_be_watched_are_refused_in_words() {
          CREATE FOREIGN TABLE elsewhere () INHERITS (half_foreign) SERVER files OPTIONS (filename '/dev/null');
          CREATE TABLE no_index (handle text);
          CREATE TABLE plain_index (handle text); CREATE INDEX ON plain_index (handle);
-         CREATE TABLE partial (handle text, gone bool); CREATE UNIQUE INDEX some ON partial (handle) WHERE NOT gone;
+         CREATE TABLE partial (handle text, gone bool); CREATE UNIQUE INDEX some_idx ON partial (handle) WHERE NOT gone;
          CREATE TABLE composite (handle text, tenant int, UNIQUE (handle, tenant));
          CREATE TABLE hashed (handle text); CREATE UNIQUE INDEX ON hashed (md5(handle));
          CREATE TABLE nondeterministic (handle text COLLATE nd UNIQUE);
@@ -33,7 +33,6 @@ async fn tables_that_cannot_be_watched_are_refused_in_words() {
          CREATE TABLE shadowed (handle text);
          CREATE SCHEMA mine; CREATE FUNCTION mine.lower(text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT ''x''';
          CREATE UNIQUE INDEX ON shadowed (mine.lower(handle));
-         CREATE TABLE forced (handle text UNIQUE); ALTER TABLE forced ENABLE ROW LEVEL SECURITY;
          CREATE TABLE taken_trigger (handle text UNIQUE);
          CREATE TRIGGER namegate_insert BEFORE UPDATE ON taken_trigger FOR EACH ROW
             EXECUTE FUNCTION suppress_redundant_updates_trigger();",
@@ -53,7 +52,10 @@ async fn tables_that_cannot_be_watched_are_refused_in_words() {
         ("half_foreign", &["elsewhere", "foreign"]),
         ("no_index", &["no unique index", "CREATE UNIQUE INDEX"]),
         ("plain_index", &["no unique index"]),
-        ("partial", &["no unique index", "some covers only a part"]),
+        (
+            "partial",
+            &["no unique index", "some_idx covers only a part"],
+        ),
         ("composite", &["no unique index", "has other columns too"]),
         ("hashed", &["no unique index", "md5(handle)", "lower"]),
         (
@@ -64,8 +66,8 @@ async fn tables_that_cannot_be_watched_are_refused_in_words() {
         ("bytes", &["type bytea"]),
         ("shadowed", &["no unique index", "mine.lower"]),
         ("taken_trigger", &["namegate_insert", "drop"]),
-        ("pg_catalog.pg_roles", &["no column", "--column"]),
-        ("pg_catalog.pg_class", &["no column"]),
+        ("pg_catalog.pg_roles", &["a view"]),
+        ("pg_catalog.pg_class", &["system's own"]),
     ] {
         for more in [&[][..], &["--dry-run"]] {
             let refused = run("attach", &database.url, table, more).await;
@@ -74,14 +76,6 @@ async fn tables_that_cannot_be_watched_are_refused_in_words() {
     }
     let no_column = run("attach", &database.url, "good", &["--column", "Handle"]).await;
     assert_refused(&no_column, 5, &["no column \"Handle\"", "--column"]);
-    let system = run(
-        "attach",
-        &database.url,
-        "pg_catalog.pg_class",
-        &["--column", "relname"],
-    )
-    .await;
-    assert_refused(&system, 5, &["system's own"]);
     let after = catalog::rows(&database).await;
     assert_eq!(before, after, "{}", catalog::difference(&before, &after));
 }
