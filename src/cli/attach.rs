@@ -8,6 +8,7 @@ use sqlx::postgres::PgConnectOptions;
 use crate::cli::{Exit, Failure, open};
 use crate::config::{AttachArgs, DatabaseArgs, DetachArgs, WaitArgs};
 use crate::store::Address;
+use crate::store::postgres::attach::Outcome;
 use crate::store::postgres::script::{LockWait, ScriptError};
 use crate::store::postgres::{attach, detach};
 
@@ -36,10 +37,10 @@ pub(super) async fn attach(args: AttachArgs) -> Result<Exit, Failure> {
 
 /// What was done, and what is to be done next.
 fn report(plan: &attach::Plan, request: &attach::Request) -> String {
-    let done = if plan.is_attached {
-        "attached already"
-    } else {
-        "attached. Every change goes into the change feed, whoever makes it"
+    let done = match plan.outcome {
+        Outcome::Attached => "attached. Every change goes into the change feed, whoever makes it",
+        Outcome::Rearmed => "attached once more: not every change reached the change feed",
+        Outcome::AlreadyAttached => "attached already",
     };
     let mut lines = vec![
         format!("{}, column {}: {done}", plan.table, request.watched.column),

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::gate::StoreError;
 use crate::store::postgres::errors::{classify, state};
 
-/// For one try. Making all objects takes some 50 ms; a server that says nothing for this long will not say it.
+/// For one try. Every lock is waited for briefly; a server that says nothing for this long will not say it.
 const DEADLINE: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_secs(1);
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 use sqlx::Connection;
 
 use super::{assert_refused, attach, catalog, database_with, role, run, serve_table, url_as};
-use crate::fixtures::{BOUND, count, is_free, is_taken, migrate, sample_database, within};
+use crate::fixtures::{
+    BOUND, count, is_free, is_taken, migrate, sample_database, wait_until_following, within,
+};
 use crate::support::postgres::{Cluster, Database};
 use crate::support::service;
 
@@ -74,6 +76,58 @@ async fn attaching_twice_is_attaching_once() {
     assert!(second.contains("attached already"), "{second}");
     let after = catalog::rows(&database).await;
     assert_eq!(before, after, "{}", catalog::difference(&before, &after));
+}
+
+#[tokio::test]
+async fn attaching_again_puts_missing_triggers_right() {
+    let database = database_with("again", ACCOUNTS).await;
+    attach(&database.url, "app.Accounts").await;
+    let service = serve_table(&database.url, "app.Accounts", &[]).await;
+    for (damage, hidden) in [
+        (
+            "ALTER TABLE app.\"Accounts\" DISABLE TRIGGER namegate_insert",
+            "disabled",
+        ),
+        (
+            "DROP TRIGGER namegate_insert ON app.\"Accounts\"",
+            "dropped",
+        ),
+        (
+            "CREATE TABLE app.kin () INHERITS (app.\"Accounts\"); INSERT INTO app.kin (handle) VALUES ('kinsman')",
+            "unborn",
+        ),
+        (
+            "DROP TABLE app.kin; CREATE TABLE app.new (LIKE app.\"Accounts\" INCLUDING ALL);
+             ALTER TABLE app.\"Accounts\" RENAME TO old; ALTER TABLE app.new RENAME TO \"Accounts\"",
+            "swapped",
+        ),
+    ] {
+        database.execute(damage).await;
+        database
+            .execute(&format!(
+                "INSERT INTO app.\"Accounts\" (handle) VALUES ('{hidden}')"
+            ))
+            .await;
+        let again = attach(&database.url, "app.Accounts").await;
+        assert!(again.contains("once more"), "{damage}: {again}");
+        let once = attach(&database.url, "app.Accounts").await;
+        assert!(once.contains("attached already"), "{damage}: {once}");
+        wait_until_following(&service).await;
+        within(Duration::from_secs(15), damage, async || {
+            is_taken(&service, hidden).await
+        })
+        .await;
+        let name = format!("after-{hidden}");
+        database
+            .execute(&format!(
+                "INSERT INTO app.\"Accounts\" (handle) VALUES ('{name}')"
+            ))
+            .await;
+        within(Duration::from_secs(15), damage, async || {
+            is_taken(&service, &name).await
+        })
+        .await;
+    }
 }
 
 #[tokio::test]

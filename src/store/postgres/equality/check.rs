@@ -9,8 +9,8 @@
 //! 2. and of those that it changes at all, beside other letters? Rules look at neighbours, as at the end of a word;
 //! 3. which of the texts does it call equal, by the operator that is asked later? They must have one key.
 //!
-//! The first is a proof as far as the rule goes letter by letter, since the fold does too. It takes some 100 ms, and
-//! is left out where there is nothing to try, for texts are compared byte for byte.
+//! The first is a proof as far as the rule goes letter by letter, since the fold does too. It takes well
+//! under a second, and is left out where there is nothing to try, for texts are compared byte for byte.
 
 use std::time::Duration;
 
