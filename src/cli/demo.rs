@@ -34,7 +34,8 @@ pub(super) async fn run(args: DemoArgs) -> Result<Exit, Failure> {
     let page = listeners
         .public_address()
         .map_err(|error| Failure::new(Exit::Address, error))?;
-    let service = Service::new(store, policy, args.policy, &args.service, token, true);
+    // A demo ends with its terminal.
+    let service = Service::new(store, policy, None, &args.service, token, true);
     println!();
     println!(
         "  Open http://{page}/ and type a name. numpy is taken, so are flask and requests; try your own."
