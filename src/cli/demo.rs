@@ -34,7 +34,8 @@ pub(super) async fn run(args: DemoArgs) -> Result<Exit, Failure> {
     let unbound = |error| Failure::new(Exit::Address, error);
     let page = listeners.public_address().map_err(unbound)?;
     let status = listeners.admin_address().map_err(unbound)?;
-    let service = Service::new(store, policy, args.policy, &args.service, token, true, None);
+    // A demo ends with its terminal: no rules to read again.
+    let service = Service::new(store, policy, None, &args.service, token, true, None);
     println!();
     println!(
         "  Open http://{page}/ and type a name. numpy is taken, so are flask and requests; try your own."

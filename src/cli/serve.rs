@@ -70,7 +70,7 @@ pub(super) async fn run(args: ServeArgs) -> Result<Exit, Failure> {
     let service = Service::new(
         store,
         policy,
-        args.policy,
+        Some(args.policy),
         &args.service,
         token,
         args.signup,
@@ -183,8 +183,8 @@ pub(super) struct Service {
     audit_interval: Duration,
     public: Manners,
     admin: Manners,
-    /// Where the rules came from, to be read again.
-    rules: PolicyArgs,
+    /// Where the rules came from, to be read again at SIGHUP. `None`: SIGHUP ends the process.
+    rules: Option<PolicyArgs>,
     drain_delay: Duration,
     stop: CancellationToken,
 }
@@ -193,7 +193,7 @@ impl Service {
     pub(super) fn new(
         store: Arc<dyn Store>,
         policy: Policy,
-        rules: PolicyArgs,
+        rules: Option<PolicyArgs>,
         args: &ServiceArgs,
         admin_token: Option<AdminToken>,
         signup: bool,
@@ -296,7 +296,9 @@ impl Service {
             Arc::clone(&self.app.metrics),
             accepting.clone(),
         ));
-        let reloading = tokio::spawn(reload_on_hangup(self.app.clone(), self.rules));
+        let reloading = self
+            .rules
+            .map(|rules| tokio::spawn(reload_on_hangup(self.app.clone(), rules)));
         let mut population = tokio::spawn({
             let (population, stop) = (self.population.clone(), self.stop.clone());
             async move {
@@ -340,7 +342,9 @@ impl Service {
         {
             tracing::warn!("some requests did not finish in time and were cut off");
         }
-        reloading.abort();
+        if let Some(reloading) = reloading {
+            reloading.abort();
+        }
         self.stop.cancel();
         let ended = match ended {
             Some(ended) => ended,

@@ -192,6 +192,19 @@ mod tests {
         }
     }
 
+    /// Forty people behind one address, each of whom tries five names in half a minute; one name in six is taken.
+    #[test]
+    fn an_office_is_answered() {
+        let budgets = Budgets::new(120, 4.0);
+        for n in 0..200 {
+            let at = n * 30 * SECOND / 200;
+            assert_eq!(budgets.take_at(Client(7), QUESTION, at), Ok(()), "{n}");
+            if n % 6 == 0 {
+                assert_eq!(budgets.take_at(Client(7), LOOKUP, at), Ok(()), "{n}");
+            }
+        }
+    }
+
     #[test]
     fn rates_that_are_odd_are_kept() {
         assert_eq!(taken(&Budgets::new(1, 0.001), 7, 0), 1);

@@ -86,7 +86,7 @@ pub(super) async fn converse(socket: TcpStream, address: IpAddr, reception: Arc<
     let parts = connection.into_parts();
     let socket = parts.io.into_socket();
     match end {
-        End::Said => drop(tokio::time::timeout(LAST_HEAD_WITHIN, refusal::linger(socket)).await),
+        End::Said => refusal::linger(socket).await,
         End::Unreadable(status) => {
             reception.metrics.protection.unreadable_requests.inc();
             refusal::send(socket, refusal::unreadable(status, &parts.read_buf)).await;

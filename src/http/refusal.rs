@@ -69,21 +69,22 @@ pub(super) fn full() -> Problem {
 /// resets the connection, and what is on its way is lost.
 pub(super) async fn send(mut socket: TcpStream, problem: Problem) {
     let bytes = written_out(problem).await;
-    let sent = async {
-        socket.write_all(&bytes).await?;
-        linger(socket).await
-    };
-    // Whoever has gone meanwhile misses nothing.
-    drop(timeout(LINGER, sent).await);
+    if let Ok(Ok(())) = timeout(LINGER, socket.write_all(&bytes)).await {
+        linger(socket).await;
+    }
 }
 
 /// Ends our side and waits a moment for the other.
-pub(super) async fn linger(mut socket: TcpStream) -> std::io::Result<()> {
-    socket.shutdown().await?;
-    let mut rest = socket.take(LINGER_BYTES);
-    let mut scratch = [0; 2048];
-    while rest.read(&mut scratch).await? > 0 {}
-    Ok(())
+pub(super) async fn linger(mut socket: TcpStream) {
+    let until_both_are_done = async {
+        socket.shutdown().await?;
+        let mut rest = socket.take(LINGER_BYTES);
+        let mut scratch = [0; 2048];
+        while rest.read(&mut scratch).await? > 0 {}
+        std::io::Result::Ok(())
+    };
+    // Whoever has gone meanwhile misses nothing.
+    drop(timeout(LINGER, until_both_are_done).await);
 }
 
 async fn written_out(problem: Problem) -> Vec<u8> {

@@ -116,6 +116,7 @@ fn forwarded_for(element: &str) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -233,6 +234,32 @@ mod tests {
             ("198.51.100.7", Origin::Unreadable),
         ] {
             assert_eq!(read(&FORWARDED, &[line.as_bytes()]), expected, "{line}");
+        }
+    }
+
+    proptest! {
+        /// Whatever a client writes, its proxy appends the address that it really has.
+        #[test]
+        fn nothing_left_of_the_client_makes_a_difference(
+            invented in "[ -~]{0,40}",
+            lines in prop::collection::vec("[ -~]{0,20}", 0..3),
+            proxies in 0..3_usize,
+        ) {
+            let appended = format!("{invented}, 198.51.100.7{}", ", 10.0.0.1".repeat(proxies));
+            let mut all: Vec<&[u8]> = lines.iter().map(String::as_bytes).collect();
+            all.push(appended.as_bytes());
+            prop_assert_eq!(read(&X_FORWARDED_FOR, &all), client("198.51.100.7"));
+        }
+
+        /// Any bytes that can stand in a header end in an address or in none, and never in a panic.
+        #[test]
+        fn any_header_is_read_or_is_not(line in prop::collection::vec(b' '..=255, 0..80)) {
+            for name in [X_FORWARDED_FOR, FORWARDED] {
+                let Ok(value) = HeaderValue::from_bytes(&line) else { continue };
+                let mut headers = HeaderMap::new();
+                headers.append(name, value);
+                prop_assert_ne!(origin(&headers, &trusted()), Origin::Silent);
+            }
         }
     }
 
