@@ -76,7 +76,9 @@ pub(super) fn store(
 pub(super) fn policy(args: &PolicyArgs) -> Result<Policy, Failure> {
     let mut reserved = Reserved::built_in();
     if let Some(path) = &args.reserved {
-        let text = std::fs::read_to_string(path)
+        let text = std::fs::read(path)
+            .map_err(anyhow::Error::from)
+            .and_then(utf8)
             .with_context(|| format!("could not read the reserved names in {}", path.display()))
             .map_err(|error| Failure::new(Exit::File, error))?;
         reserved = reserved
@@ -85,4 +87,13 @@ pub(super) fn policy(args: &PolicyArgs) -> Result<Policy, Failure> {
             .map_err(|error| Failure::new(Exit::File, error))?;
     }
     Ok(Policy::new(args.profile, reserved))
+}
+
+/// A file's text; where it is none, the line to look at.
+fn utf8(bytes: Vec<u8>) -> anyhow::Result<String> {
+    String::from_utf8(bytes).map_err(|error| {
+        let sound = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = sound.split(|&byte| byte == b'\n').count();
+        anyhow!("line {line} is not UTF-8")
+    })
 }

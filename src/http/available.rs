@@ -29,7 +29,8 @@ const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
     params(
         ("username" = String, Query, description = "The name, percent-encoded once as UTF-8; a bare `+` is a space",
          example = "Alice"),
-        ("suggest" = Option<u64>, Query, description = "How many free names like a taken one to suggest; 10 at most"),
+        ("suggest" = Option<String>, Query, pattern = "^[0-9]+$",
+         description = "How many free names like a taken one to suggest: a whole number, read as 10 when it is greater"),
     ),
     responses(
         (status = 200, description = "The question could be answered: free, taken, reserved or invalid", body = Answer),

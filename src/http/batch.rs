@@ -8,12 +8,10 @@
 //!
 //! There are no suggestions and no `Server-Timing` here.
 
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::extract::rejection::BytesRejection;
+use axum::extract::{Request, State};
 use axum::response::Response;
+use http::StatusCode;
 use http::header::RETRY_AFTER;
-use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -68,10 +66,9 @@ pub(super) struct Answers {
 )]
 pub(super) async fn ask_many(
     State(app): State<App>,
-    headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    request: Request,
 ) -> Result<Response, Problem> {
-    let Questions { usernames } = EXPECTED.read(&headers, body)?;
+    let Questions { usernames } = EXPECTED.read(request).await?;
     if usernames.len() > MOST_NAMES {
         let asked = usernames.len();
         return Err(Problem::new(

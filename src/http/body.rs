@@ -5,7 +5,8 @@
 
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
-use http::header::CONTENT_TYPE;
+use axum::extract::{FromRequest, Request};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
 
@@ -21,17 +22,13 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// Reads the body.
+    /// Reads the body; not at all when the head says already that it will not do.
     ///
     /// # Errors
     /// 415 for another media type, 413 for too large a body, 400 for one that is cut off, not UTF-8, not JSON or not of
     /// the expected shape.
-    pub(super) fn read<T: DeserializeOwned>(
-        &self,
-        headers: &HeaderMap,
-        body: Result<Bytes, BytesRejection>,
-    ) -> Result<T, Problem> {
-        if !is_json(headers) {
+    pub(super) async fn read<T: DeserializeOwned>(&self, request: Request) -> Result<T, Problem> {
+        if !is_json(request.headers()) {
             return Err(Problem::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "unsupported_media_type",
@@ -39,7 +36,12 @@ impl Expected {
                 "Send Content-Type: application/json.",
             ));
         }
-        let body = body.map_err(|rejection| self.not_received(&rejection))?;
+        if declared_length(request.headers()).is_some_and(|length| length > self.largest) {
+            return Err(self.too_large());
+        }
+        let body = Bytes::from_request(request, &())
+            .await
+            .map_err(|rejection| self.not_received(&rejection))?;
         let text = std::str::from_utf8(&body).map_err(|error| {
             let place = Place::of(&body, error.valid_up_to());
             unreadable(
@@ -58,19 +60,27 @@ impl Expected {
         serde_json::from_str(text).map_err(|error| {
             self.malformed(Place {
                 line: error.line(),
-                column: error.column(),
+                column: error.column().max(1), // 0 for a body of nothing
             })
         })
     }
 
     fn not_received(&self, rejection: &BytesRejection) -> Problem {
-        let status = rejection.status();
-        let (code, title) = match status {
-            StatusCode::PAYLOAD_TOO_LARGE => ("body_too_large", "Body too large"),
-            _ => ("malformed_body", "The body cannot be read"),
-        };
-        let detail = format!("Send at most {} bytes, and all of them.", self.largest);
-        Problem::new(status, code, title, detail)
+        if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
+            return self.too_large();
+        }
+        let title = "The body cannot be read";
+        let detail = "The body broke off. Send all of it.";
+        Problem::new(StatusCode::BAD_REQUEST, "malformed_body", title, detail)
+    }
+
+    fn too_large(&self) -> Problem {
+        Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "body_too_large",
+            "Body too large",
+            format!("Send at most {} bytes.", self.largest),
+        )
     }
 
     fn malformed(&self, place: Place) -> Problem {
@@ -85,6 +95,10 @@ impl Expected {
 fn unreadable(code: &'static str, detail: String, place: Place) -> Problem {
     let title = "The body cannot be read";
     Problem::new(StatusCode::BAD_REQUEST, code, title, detail).at(place)
+}
+
+fn declared_length(headers: &HeaderMap) -> Option<usize> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

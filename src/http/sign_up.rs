@@ -1,10 +1,8 @@
 //! `POST /users`: the sample sign-up. It does not check first; the insert decides.
 
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::extract::rejection::BytesRejection;
+use axum::extract::{Request, State};
 use axum::response::Response;
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -63,12 +61,8 @@ const EXPECTED: Expected = Expected {
         Anywhere,
     )
 )]
-pub(super) async fn sign_up(
-    State(app): State<App>,
-    headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
-) -> Result<Response, Problem> {
-    let Body { username } = EXPECTED.read(&headers, body)?;
+pub(super) async fn sign_up(State(app): State<App>, request: Request) -> Result<Response, Problem> {
+    let Body { username } = EXPECTED.read(request).await?;
     match app.gate.sign_up(&username).await {
         SignUp::Created(canonical) => {
             let mut response = json::response(&Created {

@@ -289,6 +289,25 @@ async fn files_that_cannot_be_used_are_named() {
     let reserved = reserved.to_str().expect("a path in UTF-8");
     let malformed = serve(&["--database-url", &database, "--reserved", reserved]).await;
     fails(&malformed, FILE, &["reserved.txt", "line 2"]);
+    for (list, words) in [
+        (&b"acme\n\n# fine\nregex sa.m\n"[..], "line 4"),
+        (b"acme\r\ntoken\r\n", "line 2"),
+        (b"*\n", "line 1"),
+        (b"acme\nAndr\xe9\n", "line 2 is not UTF-8"),
+        (b"\xff\xfea\0c\0m\0e\0", "line 1 is not UTF-8"),
+        (b"ac\0me\n", "line 1"),
+        (b"acme\none two three four\n", "line 2"),
+        (b"substring ba*d\n", "line 1"),
+        (b"al\xe2\x80\x8bice\n", "line 1"),
+    ] {
+        std::fs::write(reserved, list).expect("a file");
+        let malformed = serve(&["--database-url", &database, "--reserved", reserved]).await;
+        fails(&malformed, FILE, &["reserved.txt", words]);
+    }
+    let long = format!("acme\n{} word\n", "x".repeat(100_000));
+    std::fs::write(reserved, long).expect("a file");
+    let malformed = serve(&["--database-url", &database, "--reserved", reserved]).await;
+    fails(&malformed, FILE, &["reserved.txt", "line 2"]);
     let missing = serve(&["--database-url", &database, "--reserved", "/nowhere.txt"]).await;
     fails(&missing, FILE, &["/nowhere.txt"]);
 

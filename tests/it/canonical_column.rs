@@ -14,7 +14,7 @@ const PAIRS: [(&str, &str); 16] = [
     ("Straße2", "STRASSE2"),
     ("Łódź", "łÓDŹ"),
     ("İstanbul", "istanbul"),
-    ("Ωmega", "ωmega"),
+    ("\u{2126}μέγα", "ωμέγα"),
     ("e\u{301}clair", "éclair"),
     ("ｆｕｌｌ", "full"),
     ("ǆungla", "Ǆungla"),

@@ -125,7 +125,7 @@ async fn bodies_that_cannot_be_read_are_refused() {
 async fn of_two_sign_ups_at_once_one_wins_and_nobody_sees_a_500() {
     let database = sample_database("race").await;
     let service = serve_warm(&database.url, &["--signup"]).await;
-    for round in 0..50 {
+    for round in 0..200 {
         let (one, other) = (format!("CaseUser{round}"), format!("caseuser{round}"));
         let (one, other) = tokio::join!(sign_up(&service, &one), sign_up(&service, &other));
         let mut statuses = [one.status, other.status];

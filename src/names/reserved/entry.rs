@@ -30,7 +30,7 @@ pub enum EntryError {
     /// The first of two words is not a match mode.
     #[error("unknown match mode {found:?}, expected exact, token or substring")]
     Mode {
-        /// What stood there.
+        /// What stood there, its first twenty characters.
         found: String,
     },
     /// More than a mode and an entry.
@@ -88,8 +88,9 @@ impl Entry {
             "token" | "substring" if entry.contains('*') => Err(EntryError::Wildcard),
             "token" => Ok(Some(Self::Token(entry))),
             "substring" => Ok(Some(Self::Substring(entry))),
+            // Cut, so that the error stays a line whatever the file is.
             unknown => Err(EntryError::Mode {
-                found: unknown.to_owned(),
+                found: unknown.chars().take(20).collect(),
             }),
         }
     }
@@ -221,6 +222,12 @@ mod tests {
                 "TOKEN sam",
                 EntryError::Mode {
                     found: "TOKEN".into(),
+                },
+            ),
+            (
+                "sam-saffron-and-many-others jones",
+                EntryError::Mode {
+                    found: "sam-saffron-and-many".into(),
                 },
             ),
             ("exact sam saffron", EntryError::Words { found: 3 }),
