@@ -58,6 +58,7 @@ impl Gate {
             .filter(|(_, memory)| memory.needs_the_database())
             .map(|((key, name), _)| (key, name.clone()))
             .collect();
+        // What memory said counts from here on, as with a single question: the bound is about rows older than the question.
         let mut found = self.lookups.find_many(asked).await.into_iter();
         memories
             .into_iter()
