@@ -75,7 +75,12 @@ async function lookBack(before) {
 }
 
 function sample(at, questions, saved, lag) {
-  return { at, questions, saved, judged: questions.total - questions.policy, lag };
+  return { at, questions, saved, judged: judged(questions), lag };
+}
+
+/** Questions that the rules let through: without namegate, each would be a query. */
+function judged(questions) {
+  return questions.filter + questions.cache + questions.database + questions.unverified;
 }
 
 function ask(path, options = {}) {
@@ -103,7 +108,7 @@ function show(status) {
   const { questions, database, false_positives: wrong, filter, feed, rebuild: build } = status;
   text("state", STATES[status.state] ?? status.state);
   $("state").dataset.mood = status.draining ? "unsure" : MOODS[status.state] ?? "unsure";
-  text("facts", `${status.draining ? "stopping · " : ""}up ${span(status.uptime_seconds)} · version ${status.version}`);
+  text("facts", `${status.draining ? "stopping · " : ""}up ${span(status.uptime_seconds, true)} · version ${status.version}`);
 
   const recent = rates(since(5));
   text("rate", short.format(recent ? sum(recent) : 0));
@@ -114,7 +119,7 @@ function show(status) {
   }
   const [first, last] = [since(LAST_MINUTE_S), samples.at(-1)];
   text("saved-now", percent(last.saved - first.saved, last.judged - first.judged));
-  text("saved-share", percent(database.queries_saved, questions.total - questions.policy));
+  text("saved-share", percent(database.queries_saved, judged(questions)));
   text("saved-count", whole.format(database.queries_saved));
   text("statements", whole.format(database.statements));
   text("failures", whole.format(database.failures));
@@ -233,7 +238,8 @@ function percent(part, all) {
 }
 
 function chance(rate) {
-  return rate === null ? "–" : `${precise.format(rate * 100)} %`;
+  if (rate === null) return "–";
+  return rate > 0 && rate < 1e-6 ? "< 0.0001 %" : `${precise.format(rate * 100)} %`; // an almost empty filter has 1e-20
 }
 
 function span(seconds, isRough = false) {

@@ -56,7 +56,8 @@ export function usernameField(input, options = {}) {
   listen(input, "compositionend", changed);
   listen(input.form, "submit", stop);
   listen(window, "pageshow", (event) => event.persisted && changed()); // back from a page that was left by submitting
-  if (input.value !== "" && !status.dataset.state) changed(); // filled in by the browser; not yet judged by the server
+  // Filled in by the browser, and not judged by the server that made the page.
+  if (input.value !== "" && (status.dataset.state ?? "empty") === "empty") changed();
 
   function changed() {
     cancel();
@@ -162,6 +163,7 @@ export function usernameField(input, options = {}) {
     life.abort();
     stop();
     show("empty", "");
+    describedBy(input, (ids) => ids.filter((id) => id !== status.id));
     if (!options.suggestions) suggestions.remove();
     if (!options.status) status.remove();
   }
@@ -218,8 +220,12 @@ function describe(input, status, suggestions) {
   status.setAttribute("role", "status");
   suggestions.setAttribute("role", "group");
   suggestions.setAttribute("aria-label", "Free names");
-  const described = (input.getAttribute("aria-describedby") ?? "").split(/\s+/).filter(Boolean);
-  if (!described.includes(status.id)) input.setAttribute("aria-describedby", [...described, status.id].join(" "));
+  describedBy(input, (ids) => (ids.includes(status.id) ? ids : [...ids, status.id]));
   // Phones write a capital first and mend what they take for a slip.
   for (const [name, value] of Object.entries(AS_TYPED)) if (!input.hasAttribute(name)) input.setAttribute(name, value);
+}
+
+function describedBy(input, change) {
+  const ids = (input.getAttribute("aria-describedby") ?? "").split(/\s+/).filter(Boolean);
+  input.setAttribute("aria-describedby", change(ids).join(" "));
 }

@@ -150,7 +150,11 @@ impl StatusDocument {
                 statements: tally.statements,
                 names: metrics.lookup_names.get(),
                 failures: metrics.lookup_failures.get(),
-                queries_saved: (tally.questions - tally.by_policy).saturating_sub(tally.statements),
+                queries_saved: (tally.free_from_memory
+                    + tally.taken_from_cache
+                    + tally.from_database
+                    + tally.unverified)
+                    .saturating_sub(tally.statements),
             },
             false_positives: false_positives(metrics, &observed),
             filter: observed.filter.map(|filter| FilterStatus {

@@ -14,7 +14,6 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use namegate::names::parse_query;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -312,10 +311,11 @@ fn parse(bytes: &[u8]) -> Option<Request> {
     }
     let target = head.split(' ').nth(1)?;
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let subject = match path {
-        QUESTION => {
-            parse_query(Some(query)).map_or_else(|_| path.to_owned(), |question| question.name)
-        }
+    let name = query
+        .split('&')
+        .find_map(|pair| pair.strip_prefix("username="));
+    let subject = match name {
+        Some(name) if path == QUESTION => percent_decoded(name),
         _ => path.to_owned(),
     };
     Some(Request {
@@ -326,7 +326,55 @@ fn parse(bytes: &[u8]) -> Option<Request> {
     })
 }
 
+/// What a browser encoded; whatever else stands there stays as it is.
+fn percent_decoded(text: &str) -> String {
+    let mut pieces = text.split('%');
+    let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
+    for piece in pieces {
+        let escape = piece
+            .get(..2)
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match escape {
+            Some(byte) => {
+                bytes.push(byte);
+                bytes.extend_from_slice(&piece.as_bytes()[2..]);
+            }
+            None => {
+                bytes.push(b'%');
+                bytes.extend_from_slice(piece.as_bytes());
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 /// What is guarded here is whole at any time, so a panic elsewhere does not spoil it.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_read_once_it_is_whole() {
+        let whole = b"POST /users HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}";
+        for end in 0..whole.len() {
+            assert!(parse(&whole[..end]).is_none(), "{end}");
+        }
+        let request = parse(whole).expect("it is whole");
+        assert_eq!(
+            (request.path.as_str(), request.subject.as_str()),
+            ("/users", "/users")
+        );
+    }
+
+    #[test]
+    fn a_question_goes_by_the_name_in_it() {
+        let question = b"GET /username/available?username=a%20%C3%A9%25&suggest=3 HTTP/1.1\r\n\r\n";
+        let request = parse(question).expect("it is whole");
+        assert_eq!(request.subject, "a \u{e9}%");
+        assert_eq!(percent_decoded("%zz%"), "%zz%");
+    }
 }
