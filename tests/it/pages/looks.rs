@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Site, sign_up_page, until_state};
+use super::{Site, retype, sign_up_page, until_state};
 use crate::support::browser::{Key, Node, Page};
 use crate::support::http;
 use crate::support::stage::{Cue, Gate, Scripted, Stage};
@@ -51,8 +51,6 @@ async fn nothing_moves_when_an_answer_comes_and_everything_can_be_read() {
     for width in [1100, 360] {
         page.resize(width, 800).await;
         let () = page.eval("(window.scrollTo(0, 0), null)").await;
-        page.select_all().await;
-        page.press(Key::Backspace).await;
         let before: f64 = page.eval(top_of_button).await;
         for (name, state) in [
             ("zoe77", "free"),
@@ -69,8 +67,7 @@ async fn nothing_moves_when_an_answer_comes_and_everything_can_be_read() {
                 "fails",
                 [Cue::Answer(Scripted::problem(429, "fails", "rate_limited"))],
             );
-            page.select_all().await;
-            page.write(name).await;
+            retype(&page, name).await;
             until_state(&page, state).await;
             let now: f64 = page.eval(top_of_button).await;
             assert!(

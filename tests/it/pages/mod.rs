@@ -10,7 +10,7 @@ mod status;
 use tokio::sync::OnceCell;
 
 use crate::fixtures::wait_until_following;
-use crate::support::browser::Page;
+use crate::support::browser::{Key, Page};
 use crate::support::scratch::ScratchDir;
 use crate::support::service::{self, Service};
 use crate::support::stage::Stage;
@@ -78,6 +78,15 @@ async fn until_state(page: &Page, state: &str) {
         "document.querySelector('#username-status').dataset.state === '{state}'"
     ))
     .await;
+}
+
+/// Empties the field and types `name` into it.
+async fn retype(page: &Page, name: &str) {
+    page.select_all().await;
+    page.press(Key::Backspace).await;
+    page.until("document.querySelector('#username').value === ''")
+        .await;
+    page.write(name).await;
 }
 
 /// From now on writes down every state and sentence that the field shows. See [`seen`].

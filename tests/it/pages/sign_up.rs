@@ -190,7 +190,6 @@ async fn the_page_tells_what_each_question_cost() {
     ] {
         page.select_all().await;
         page.write(name).await;
-        until_state(&page, "typing").await;
         until_state(&page, state).await;
         page.until_text("#costs-list li:first-child .name", name)
             .await;

@@ -334,16 +334,8 @@ fn percent_decoded(text: &str) -> String {
         let escape = piece
             .get(..2)
             .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        match escape {
-            Some(byte) => {
-                bytes.push(byte);
-                bytes.extend_from_slice(&piece.as_bytes()[2..]);
-            }
-            None => {
-                bytes.push(b'%');
-                bytes.extend_from_slice(piece.as_bytes());
-            }
-        }
+        bytes.push(escape.unwrap_or(b'%'));
+        bytes.extend_from_slice(&piece.as_bytes()[if escape.is_some() { 2 } else { 0 }..]);
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }
