@@ -191,7 +191,10 @@ fn watch(child: &mut Child) -> io::Result<(f64, u64)> {
         .take(2)
         .filter_map(|field| field.parse::<f64>().ok())
         .sum();
-    child.wait()?;
+    let status = child.wait()?;
+    if !status.success() {
+        return Err(io::Error::other(status.to_string())); // a shell says so when there is no such program
+    }
     Ok((ticks / TICKS, peak_bytes))
 }
 

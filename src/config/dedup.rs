@@ -33,9 +33,9 @@ pub struct DedupArgs {
     #[arg(long, value_name = "DURATION", value_parser = window)]
     pub window: Option<Duration>,
 
-    /// Cut the window into so many slices. More take less memory and forget sooner, at a window and one slice, and
-    /// stand bursts less well.
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64), requires = "window")]
+    /// Cut the window into so many slices. More take less memory and forget sooner, at a window and one slice; but each is
+    /// sized for its share, and one that brings more loses more: for even streams by their own time.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64), requires = "window")]
     pub slices: u32,
 
     /// Where a message's time is, to count the window by: RFC 3339, or seconds or milliseconds since 1970. Without it:

@@ -540,14 +540,14 @@ async fn a_state_that_cannot_be_trusted_is_refused_in_words() {
     ];
     refused(
         dedup(&other_key, ids(0..1)).await,
-        "remembers messages by `key /id; 2 slices of 43200000 ms`",
+        "remembers messages by `key /id; 1 slices of 86400000 ms`",
     );
     let other_window = [
         "--key", "id", "--expect", "1000", "--window", "12h", "--state", path,
     ];
     refused(
         dedup(&other_window, ids(0..1)).await,
-        "2 slices of 21600000 ms",
+        "1 slices of 43200000 ms",
     );
     // More ids expected is no reason to forget.
     let larger = [
