@@ -116,6 +116,10 @@ impl Deref for App {
 
 /// What the public listener offers beyond the question itself.
 #[derive(Debug, Clone, Copy)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own, set by name in one place"
+)]
 pub struct Offers {
     /// Questions and sign-ups of the public. When they are not, all of them get the same 403.
     pub registration: bool,

@@ -68,7 +68,7 @@ pub(super) async fn index(
         Err(error) => return unreadable(&app, &error),
     };
     if let Err(turned_away) = turn_away(&app, client, QUESTION, &question.name) {
-        return turned_away;
+        return *turned_away;
     }
     let answer = app.gate.ask(&question.name).await;
     let status = match answer.outcome.reason() {
@@ -123,7 +123,7 @@ pub(super) async fn submit(
         Err(error) => return Ok(unreadable(&app, &error)),
     };
     if let Err(turned_away) = turn_away(&app, client, SIGN_UP, &username) {
-        return Ok(turned_away);
+        return Ok(*turned_away);
     }
     let (status, shown) = match app.gate.sign_up(&username).await {
         SignUp::Created(canonical) => {
@@ -256,7 +256,7 @@ impl Shown {
 }
 
 /// The page for one who may not ask, or not now.
-fn turn_away(app: &App, client: Client, units: u32, name: &str) -> Result<(), Response> {
+fn turn_away(app: &App, client: Client, units: u32, name: &str) -> Result<(), Box<Response>> {
     let say = |status, sentence: String| {
         render(
             app,
@@ -265,14 +265,15 @@ fn turn_away(app: &App, client: Client, units: u32, name: &str) -> Result<(), Re
         )
     };
     if app.admit().is_err() {
-        return Err(say(StatusCode::FORBIDDEN, "Registration is closed.".into()));
+        let closed = say(StatusCode::FORBIDDEN, "Registration is closed.".into());
+        return Err(Box::new(closed));
     }
     app.charge(client, units).map_err(|Wait(wait)| {
         let seconds = wait.as_secs().saturating_add(1);
         let sentence = format!("Too many questions. Please try again in {seconds} s.");
         let mut response = say(StatusCode::TOO_MANY_REQUESTS, sentence);
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
-        response
+        Box::new(response)
     })
 }
 

@@ -27,7 +27,8 @@ pub struct Problem {
     detail: String,
     answer: Option<Box<Answer>>,
     allow: Option<&'static str>,
-    place: Option<Place>,
+    /// Boxed, as it is rare: errors are returned by value.
+    place: Option<Box<Place>>,
     retry_after: Option<Duration>,
 }
 
@@ -149,7 +150,7 @@ impl Problem {
     /// Says where in the body it went wrong.
     pub(super) fn at(self, place: Place) -> Self {
         Self {
-            place: Some(place),
+            place: Some(Box::new(place)),
             ..self
         }
     }
@@ -291,8 +292,8 @@ impl IntoResponse for Problem {
             min: detail.and_then(|detail| detail.min),
             max: detail.and_then(|detail| detail.max),
             allowed: detail.and_then(|detail| detail.allowed),
-            line: self.place.map(|place| place.line),
-            column: self.place.map(|place| place.column),
+            line: self.place.as_ref().map(|place| place.line),
+            column: self.place.as_ref().map(|place| place.column),
         };
         let mut response = Response::new(Body::from(json::bytes(&wire)));
         *response.status_mut() = self.status;

@@ -205,7 +205,8 @@ impl<'a> Following<'a> {
         );
         self.population.metrics.count_rebuild(wish);
         self.rebuild_stop = CancellationToken::new();
-        let build = self.population.build();
+        let number = self.population.status.next_generation();
+        let build = self.population.build(number);
         self.rebuild = Some(tokio::spawn(build.scan_table(self.rebuild_stop.clone())));
     }
 

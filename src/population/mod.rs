@@ -163,7 +163,12 @@ impl Population {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return None,
-                kept = self.build().read_disk(keeper) => if kept.is_some() { return kept },
+                kept = self.build(self.status.upcoming_generation()).read_disk(keeper) => {
+                    if kept.is_some() {
+                        self.status.next_generation();
+                        return kept;
+                    }
+                }
             }
         }
         self.build_until_done(stop).await
@@ -173,7 +178,8 @@ impl Population {
     async fn build_until_done(&self, stop: &CancellationToken) -> Option<Followed> {
         let mut backoff = Backoff::new();
         loop {
-            match self.build().scan_table(stop.clone()).await {
+            let build = self.build(self.status.next_generation());
+            match build.scan_table(stop.clone()).await {
                 Ok(followed) => return followed,
                 Err(error) => {
                     backoff.log(&error, "warming up failed; what was read is thrown away");
@@ -187,11 +193,11 @@ impl Population {
         }
     }
 
-    fn build(&self) -> Build {
+    fn build(&self, number: u64) -> Build {
         Build {
             store: Arc::clone(&self.store),
             recall: Arc::clone(&self.recall),
-            number: self.status.next_generation(),
+            number,
             status: Arc::clone(&self.status),
             settings: self.settings,
         }

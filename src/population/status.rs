@@ -154,6 +154,12 @@ impl Status {
         self.state.send_replace(state);
     }
 
+    /// What [`next_generation`](Self::next_generation) will return.
+    pub(super) fn upcoming_generation(&self) -> u64 {
+        // Relaxed: see below.
+        self.generations.load(Ordering::Relaxed) + 1
+    }
+
     pub(super) fn next_generation(&self) -> u64 {
         // Relaxed: the number only has to be new; it publishes nothing.
         self.generations.fetch_add(1, Ordering::Relaxed) + 1

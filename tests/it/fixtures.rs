@@ -45,8 +45,7 @@ pub(crate) async fn serve(url: &str, more: &[&str]) -> Service {
         args.extend(["--rate-limit", "off"]);
     }
     args.extend(more);
-    // Tests run side by side in one directory; those that restart from disk name theirs and say how often.
-    Service::spawn(&args, &[("NAMEGATE_SAVE_INTERVAL", "0s")]).await
+    Service::spawn(&args, &[]).await
 }
 
 /// A service that follows: its filter is complete and fresh.

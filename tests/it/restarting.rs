@@ -14,6 +14,22 @@ use crate::support::service::Service;
 const FROM_DISK: &str = "read from disk";
 const FROM_TABLE: &str = "rows=";
 
+/// Says where the filter that is followed came from. What is printed is read a moment later.
+async fn origin(service: &Service) -> &'static str {
+    let found = || {
+        [FROM_DISK, FROM_TABLE]
+            .into_iter()
+            .find(|words| service.output().contains(words))
+    };
+    within(
+        Duration::from_secs(10),
+        "it says where the filter is from",
+        async || found().is_some(),
+    )
+    .await;
+    found().expect("as awaited")
+}
+
 /// A database with names in it, and a directory for filters.
 struct Kept {
     database: Database,
@@ -88,9 +104,7 @@ async fn a_restart_reads_the_filter_from_disk_and_what_it_missed_from_the_feed()
     insert(&kept.database, &missed).await;
     let service = kept.serve().await;
     kept.is_answered_rightly_by(&service).await;
-    let output = service.output();
-    assert!(output.contains(FROM_DISK), "{output}");
-    assert!(!output.contains(FROM_TABLE), "{output}");
+    assert_eq!(origin(&service).await, FROM_DISK);
     kept.database
         .execute("INSERT INTO users (username) VALUES ('afterwards')")
         .await;
@@ -112,7 +126,7 @@ async fn a_service_killed_at_any_moment_of_a_copy_loses_no_name() {
             insert(&kept.database, std::slice::from_ref(name)).await;
         }
         tokio::time::sleep(Duration::from_millis(37 * round)).await;
-        from_disk += usize::from(service.output().contains(FROM_DISK));
+        from_disk += usize::from(origin(&service).await == FROM_DISK);
         service.kill().await;
         insert(&kept.database, &[format!("while{round}gone")]).await;
     }
@@ -197,11 +211,7 @@ async fn a_filter_whose_past_is_in_doubt_is_not_used() {
         harm(&kept.file());
         let service = kept.serve().await;
         kept.is_answered_rightly_by(&service).await;
-        let output = service.output();
-        assert!(
-            output.contains(FROM_TABLE) && !output.contains(FROM_DISK),
-            "{what}: {output}"
-        );
+        assert_eq!(origin(&service).await, FROM_TABLE, "{what}");
         service.terminate().await;
         let filters = kept.file().parent().expect("a directory").to_owned();
         std::fs::remove_dir_all(filters).expect("a directory");
@@ -241,11 +251,7 @@ async fn what_was_done_to_the_feed_while_nobody_looked_is_noticed() {
         kept.database.execute(deed).await;
         let service = kept.serve().await;
         kept.is_answered_rightly_by(&service).await;
-        let output = service.output();
-        assert!(
-            output.contains(FROM_TABLE) && !output.contains(FROM_DISK),
-            "{what}: {output}"
-        );
+        assert_eq!(origin(&service).await, FROM_TABLE, "{what}");
     }
 }
 
@@ -260,19 +266,11 @@ async fn a_filter_of_another_database_or_of_other_settings_is_not_used() {
     )
     .await;
     other.is_answered_rightly_by(&foreign).await;
-    assert!(
-        !foreign.output().contains(FROM_DISK),
-        "{}",
-        foreign.output()
-    );
+    assert_eq!(origin(&foreign).await, FROM_TABLE);
     foreign.kill().await;
 
     let stricter = kept.serve_with(&["--fpr", "0.0001"]).await;
-    assert!(
-        !stricter.output().contains(FROM_DISK),
-        "{}",
-        stricter.output()
-    );
+    assert_eq!(origin(&stricter).await, FROM_TABLE);
     kept.is_answered_rightly_by(&stricter).await;
 }
 
@@ -292,7 +290,7 @@ async fn two_services_do_not_share_a_directory() {
     second.terminate().await;
     first.terminate().await;
     let third = kept.serve().await;
-    assert!(third.output().contains(FROM_DISK), "{}", third.output());
+    assert_eq!(origin(&third).await, FROM_DISK);
 }
 
 #[tokio::test]
@@ -323,7 +321,7 @@ async fn a_full_disk_costs_a_copy_and_no_answer() {
     .await;
     service.kill().await;
     let again = kept.serve().await;
-    assert!(again.output().contains(FROM_DISK), "{}", again.output());
+    assert_eq!(origin(&again).await, FROM_DISK);
 }
 
 #[tokio::test]
@@ -369,7 +367,7 @@ async fn the_embedded_database_restarts_from_disk_too() {
     assert_eq!(signed_up.status, 201, "{signed_up:?}");
     writer.kill().await;
     let again = serve_warm(&url, &args).await;
-    assert!(again.output().contains(FROM_DISK), "{}", again.output());
+    assert_eq!(origin(&again).await, FROM_DISK);
     assert!(is_taken(&again, "keeper").await);
     assert!(is_free(&again, "stranger").await);
 }

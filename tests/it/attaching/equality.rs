@@ -320,7 +320,7 @@ async fn an_equality_that_changes_under_a_service_is_noticed_and_asked_from_then
         is_taken(&service, "kim").await
     })
     .await;
-    assert!(count(&service, "namegate_rebuilds_total{cause=\"fingerprint\"}").await >= 1);
+    assert!(count(&service, "namegate_distrusts_total{cause=\"fingerprint\"}").await >= 1);
     crate::fixtures::wait_until_following(&service).await;
     // The same name, another expression.
     database

@@ -70,6 +70,7 @@ async fn inserts_renames_and_deletes_by_sql_are_followed() {
         becomes_free(&service, &database, "SELECT", &[free]).await;
     }
     assert_eq!(count(&service, "namegate_rebuilds_total").await, 0);
+    assert_eq!(count(&service, "namegate_distrusts_total").await, 0);
 }
 
 #[tokio::test]

@@ -371,7 +371,7 @@ async fn a_database_that_was_migrated_before_is_brought_up_to_date() {
     assert_eq!(left, right, "{}", catalog::difference(&left, &right));
     // The service in front of it notices that the measure has changed, and goes on.
     within(Duration::from_secs(15), "a new filter", async || {
-        count(&running, "namegate_rebuilds_total").await > 0
+        count(&running, "namegate_distrusts_total").await > 0
     })
     .await;
     database

@@ -54,6 +54,8 @@ fn prepared(mut leash: Leash, args: &[&str], envs: &[(&str, &str)]) -> Leash {
             command.env_remove(name);
         }
     }
+    // Tests run side by side in one directory; those that restart from disk name theirs and say how often.
+    command.env("NAMEGATE_SAVE_INTERVAL", "0s");
     command.args(args).envs(envs.iter().copied());
     leash
 }

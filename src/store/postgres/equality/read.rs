@@ -1,7 +1,7 @@
 //! Reading an equality from the catalog.
 
-use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::Row;
+use sqlx::postgres::{PgConnection, PgRow};
 
 use crate::gate::StoreError;
 use crate::store::postgres::connection::{query, query_scalar};
