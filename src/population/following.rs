@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +22,8 @@ use crate::population::{Followed, Population, Wish};
 const REBUILD_AGAIN_AFTER: Duration = Duration::from_secs(30);
 /// A filter that took a scan is worth a copy soon.
 const FIRST_SAVE_AFTER: Duration = Duration::from_secs(2);
+/// What is not given up by then expires by itself.
+const FORGET_WITHIN: Duration = Duration::from_secs(2);
 
 /// Why following a generation ended. Its feed is closed, or closes by itself.
 pub(super) enum End {
@@ -47,6 +49,8 @@ pub(super) struct Following<'a> {
     may_grow: bool,
     save: Task<(Bookmark, Saved)>,
     next_save: Instant,
+    /// Bookmarks being given up.
+    forgetting: JoinSet<()>,
 }
 
 impl<'a> Following<'a> {
@@ -70,6 +74,7 @@ impl<'a> Following<'a> {
             may_grow: true,
             save: None,
             next_save,
+            forgetting: JoinSet::new(),
         }
     }
 
@@ -86,6 +91,7 @@ impl<'a> Following<'a> {
                 built = finished(&mut self.rebuild) => match built {
                     Ok(Ok(Some(next))) => {
                         self.live.retire();
+                        self.forgetting.detach_all();
                         return End::Replaced(next);
                     }
                     Ok(Ok(None)) => {}
@@ -121,6 +127,8 @@ impl<'a> Following<'a> {
             }
         }
         self.live.feed.close().await;
+        let forgotten = async { while self.forgetting.join_next().await.is_some() {} };
+        drop(tokio::time::timeout(FORGET_WITHIN, forgotten).await);
         End::Stopped
     }
 
@@ -151,6 +159,7 @@ impl<'a> Following<'a> {
             }
         }
         self.live.retire();
+        self.forgetting.detach_all();
         End::Distrusted
     }
 
@@ -307,9 +316,10 @@ impl<'a> Following<'a> {
     }
 
     /// Gives up the places in the outbox that no file needs. On a task of its own; what fails expires by itself.
-    fn forget(&self, bookmarks: Vec<Bookmark>) {
+    fn forget(&mut self, bookmarks: Vec<Bookmark>) {
+        while self.forgetting.try_join_next().is_some() {}
         let store = Arc::clone(&self.population.store);
-        tokio::spawn(async move {
+        self.forgetting.spawn(async move {
             for bookmark in bookmarks {
                 if let Err(error) = store.forget(&bookmark).await {
                     tracing::debug!(error = %error, "a bookmark was not given up; it expires by itself");
