@@ -14,7 +14,7 @@
 //! Several unique indexes may stand on one column; an insert must please all of them, so all are asked.
 //!
 //! Not done here: whether the filter's fold is coarser than the equality. That is tried on the live database by
-//! [`check`].
+//! `check.rs`.
 
 pub(super) mod check;
 mod expression;
