@@ -11,7 +11,7 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::response::{IntoResponse, Response};
 use axum::routing::future::RouteFuture;
-use http::header::{CONNECTION, HOST, ORIGIN, WWW_AUTHENTICATE};
+use http::header::{CONNECTION, HOST, HeaderName, ORIGIN, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Request, StatusCode};
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::service::Service;
@@ -24,6 +24,8 @@ use crate::http::token::AdminToken;
 use crate::http::wire::Pulse;
 use crate::http::{Problem, headers, refusal};
 use crate::telemetry::Metrics;
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Who may ask on a listener.
 #[derive(Debug)]
@@ -103,7 +105,7 @@ impl Responder {
                 metrics.protection.unauthorized.inc();
                 Some(unauthorized())
             }
-            (Access::Admin { .. }, _) if is_sent_by_a_foreign_page(request) => Some(foreign_page()),
+            (Access::Admin { .. }, _) if is_sent_by_another_site(request) => Some(another_site()),
             (_, Some(welcome)) if is_preflight(request.method(), request.headers()) => {
                 let mut response = StatusCode::NO_CONTENT.into_response();
                 welcome.preflight(response.headers_mut());
@@ -211,27 +213,31 @@ fn given_up(pulse: &Pulse) -> Response {
 }
 
 /// A page of another site, open in an operator's browser, can send requests here: from the operator's machine, and with
-/// the token that the browser remembers. It cannot read the answers, but a POST needs no reader.
-fn is_sent_by_a_foreign_page<B>(request: &Request<B>) -> bool {
+/// the token that the browser remembers. It cannot read the answers, but a POST needs no reader. Browsers say where a
+/// request comes from; other programs say nothing.
+fn is_sent_by_another_site<B>(request: &Request<B>) -> bool {
     if request.method().is_safe() {
         return false;
     }
-    let Some(origin) = request.headers().get(ORIGIN) else {
-        return false; // no browser
+    let said = |name| request.headers().get(name).map(HeaderValue::as_bytes);
+    if let Some(site) = said(SEC_FETCH_SITE) {
+        return !matches!(site, b"same-origin" | b"none");
+    }
+    let Some(origin) = said(ORIGIN) else {
+        return false;
     };
-    let host = request.headers().get(HOST).map(HeaderValue::as_bytes);
-    let of_origin = ["http://", "https://"]
+    let host = [&b"http://"[..], b"https://"]
         .into_iter()
-        .find_map(|scheme| origin.as_bytes().strip_prefix(scheme.as_bytes()));
-    of_origin.is_none() || of_origin != host
+        .find_map(|scheme| origin.strip_prefix(scheme));
+    host.is_none() || host != said(HOST)
 }
 
-fn foreign_page() -> Response {
+fn another_site() -> Response {
     Problem::new(
         StatusCode::FORBIDDEN,
-        "foreign_page",
-        "Sent by a page of another site",
-        "Operators act on this listener's own page, or with a program.",
+        "cross_site",
+        "Refused",
+        "A page of another site asked for this.",
     )
     .into_response()
 }

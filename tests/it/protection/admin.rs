@@ -225,3 +225,37 @@ async fn a_question_of_the_admin_listener_is_refused_as_any_other() {
     let post = http::request(service.admin(), "POST", &question("zoe"), &[], b"").await;
     is_problem(&post, 405, "method_not_allowed");
 }
+
+/// A browser remembers the token for the listener, and sends it with whatever any page asks for.
+#[tokio::test]
+async fn a_browser_gets_in_by_password_and_a_page_of_another_site_does_not_come_along() {
+    let (service, _, _directory) = guarded("browser").await;
+    let admin: std::net::SocketAddr =
+        (std::net::Ipv4Addr::LOCALHOST, service.admin().port()).into();
+    // any-name:TOKEN
+    let password = "Basic b3BzOmNvcnJlY3QtaG9yc2UtYmF0dGVyeS1zdGFwbGU=";
+    let page = ask(&service, "GET", "/", Some(password)).await;
+    assert_eq!(page.status, 200, "{page:?}");
+    let challenge = ask(&service, "GET", "/", None).await;
+    assert_eq!(challenge.status, 401, "{challenge:?}");
+
+    let own = format!("http://{admin}");
+    let post = async |path, header| {
+        let headers = [("authorization", password), header];
+        http::request(admin, "POST", path, &headers, b"").await
+    };
+    for path in ["/rebuild", "/audit", "/snapshot"] {
+        for foreign in [
+            ("origin", "http://evil.example"),
+            ("origin", "null"),
+            ("origin", "http://127.0.0.1:1"),
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-site"),
+        ] {
+            let refused = post(path, foreign).await;
+            is_problem(&refused, 403, "cross_site");
+        }
+        let accepted = post(path, ("origin", &own)).await;
+        assert_ne!(accepted.status, 403, "{path}: {accepted:?}");
+    }
+}
