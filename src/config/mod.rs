@@ -45,7 +45,7 @@ Exit codes:
       for `dedup --on-bad stop`: a line has no id
   2   a flag, a variable or a combination of them is wrong
   3   a file cannot be read or written
-  4   the database cannot be reached, or lets nobody in
+  4   the database cannot be reached, lets nobody in, or (`attach`, `detach`) its table stays locked
   5   the database is reached but does not fit: version, table, column, unique index, rights
   6   an address cannot be listened on
   7   the service cannot be reached, or could not find out

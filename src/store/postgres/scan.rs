@@ -176,7 +176,7 @@ impl Scan {
     }
 }
 
-/// A scan that checks a filter, and so keeps a respectful distance: on one connection, and beside no feed.
+/// A scan that checks a filter: one range at a time, so that it takes little from those who ask.
 pub(super) struct PostgresWalk {
     scan: Scan,
     extent: Extent,
